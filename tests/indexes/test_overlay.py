@@ -34,6 +34,7 @@ from lagotto.testing.indexes import (
     MemoryText,
     MemoryVectors,
     TextIndexContract,
+    caught_up,
     embedded_site,
     sample_log,
     scores_by_key,
@@ -62,12 +63,6 @@ def overlaid(index: TextSnapshot, log: MemoryChangeLog) -> OverlayText:
 @pytest.fixture
 def tantivy(tmp_path: Path) -> TantivyIndex:
     return open_tantivy(embedded_site(tmp_path / "kb.db.index"))
-
-
-def caught_up(tantivy: TantivyIndex, log: MemoryChangeLog) -> TextSnapshot:
-    found = tantivy.catch_up(log)
-    assert found is not None
-    return found
 
 
 def keys_of(log: MemoryChangeLog, every: int) -> ChunkKeys:

@@ -27,6 +27,8 @@ from lagotto.indexes.base import (
     FilterKeys,
     Hits,
     LogPosition,
+    SearchIndex,
+    Snapshot,
     TextIndex,
     TextSnapshot,
     TextStatistics,
@@ -55,7 +57,7 @@ from lagotto.indexes.text_query import (
 from lagotto.stores.base import Store, View
 from lagotto.terms import index_terms
 from lagotto.terms.vocabulary import Vocabulary
-from lagotto.testing.stores import entry
+from lagotto.testing.stores import entry, is_asked_for
 
 T = TypeVar("T")
 
@@ -213,12 +215,7 @@ class MemoryText(TextSnapshot):
         return sum(holds(word, terms) for terms in self.terms.values())
 
     def _asked(self, query: TextQuery, key: int) -> bool:
-        terms = self.terms.get(key)
-        if terms is None:
-            return False
-        if query.where is not None:
-            return holds(query.where, terms)
-        return any(term.text in terms for word in query.words for term in word)
+        return key in self.terms and is_asked_for(query, self.terms[key])
 
     def _score(self, query: TextQuery, key: int) -> float:
         if not self._asked(query, key):
@@ -455,6 +452,16 @@ async def stored_keys(log: MemoryChangeLog, view: View) -> dict[int, int]:
     return {key: int(found[name].keys[0]) for key, name in names.items()}
 
 
+Snapshots = TypeVar("Snapshots", bound=Snapshot)
+
+
+def caught_up(index: SearchIndex[ChangeLog, Snapshots], log: ChangeLog) -> Snapshots:
+    """The index at the head of a log."""
+    found = index.catch_up(log)
+    assert found is not None
+    return found
+
+
 SearchIndexes = TypeVar("SearchIndexes", TextIndex[ChangeLog], VectorIndex[ChangeLog])
 
 
@@ -472,8 +479,7 @@ class FollowingContract(Generic[SearchIndexes]):
     async def snapshot(self, log: MemoryChangeLog) -> AsyncIterator[tuple[Any, Mapping[int, int]]]:
         """For the contract of snapshots, which a test inherits after this one."""
         with self.index() as index:
-            found = index.catch_up(log)
-            assert found is not None
+            found = caught_up(index, log)
             yield found, {key: key for key in log.chunks}
 
     async def test_an_index_that_is_ahead(self) -> None:
@@ -482,11 +488,10 @@ class FollowingContract(Generic[SearchIndexes]):
         older = log.fork()
         log.add("lake", unit_vector(50))
         with self.index() as index:
-            assert index.catch_up(log) is not None
+            caught_up(index, log)
             assert index.catch_up(older) is None
             index.reset_if_at(log.head)
-            again = index.catch_up(older)
-            assert again is not None
+            again = caught_up(index, older)
             assert again.position == older.head
 
     @pytest.mark.parametrize("longer", [False, True])
@@ -498,10 +503,9 @@ class FollowingContract(Generic[SearchIndexes]):
         if longer:
             theirs.add("a hazel", unit_vector(62), language="en")
         with self.index() as index:
-            assert index.catch_up(ours) is not None
+            caught_up(index, ours)
             assert index.applied_seq(theirs) == 0
-            followed = index.catch_up(theirs)
-            assert followed is not None
+            followed = caught_up(index, theirs)
             assert followed.position == theirs.head
             if isinstance(followed, TextSnapshot):
                 assert await followed.frequencies(single_words(["lake", "marsh"])) == [0, 1]
@@ -516,12 +520,10 @@ class FollowingTextContract(FollowingContract[TextIndex[ChangeLog]]):
     async def test_it_follows(self) -> None:
         log = sample_log(TEXTS[:3])
         with self.index() as index:
-            first = index.catch_up(log.fork())  # a snapshot may read the record as it was then
+            first = caught_up(index, log.fork())  # a snapshot may read the record as it was then
             log.add("another lake", language="en")
             log.remove(1)
-            second = index.catch_up(log)
-            assert first is not None
-            assert second is not None
+            second = caught_up(index, log)
             assert first.position.seq == index.applied_seq(log) - 2
             assert second.position == index.position == log.head
             found = await second.search(QUERIES[1], k=9, allowed=None)
@@ -532,13 +534,13 @@ class FollowingTextContract(FollowingContract[TextIndex[ChangeLog]]):
     async def test_an_index_of_another_history_is_noted(self) -> None:
         log, other = sample_log(TEXTS[:3]), sample_log(TEXTS[:3])
         with self.index() as index:
-            assert index.catch_up(log) is not None
+            caught_up(index, log)
             assert index.check(other).level == "note"
 
     async def test_what_it_has_is_read_again(self) -> None:
         log = sample_log()
         with self.index() as index:
-            assert index.catch_up(log) is not None
+            caught_up(index, log)
             index.close()
             latest = index.latest(log)
             assert latest is not None
@@ -550,15 +552,14 @@ class FollowingTextContract(FollowingContract[TextIndex[ChangeLog]]):
         log = sample_log()
         with self.index() as index:
             assert index.latest(log) is None
-            former = index.catch_up(log)
-            assert former is not None
+            former = caught_up(index, log)
             log.add("a new lake", language="en")
             for key in range(1, len(TEXTS)):
                 log.remove(key)
             latest = index.latest(log)
             assert latest is not None
             assert latest.position == former.position
-            assert index.catch_up(log) is not None
+            caught_up(index, log)
             index.compact(log)
             tidied = index.latest(log)
             assert tidied is not None
@@ -616,12 +617,10 @@ class FollowingVectorContract(FollowingContract[VectorIndex[ChangeLog]]):
         log = sample_log()
         with self.index() as index:
             assert index.position == START
-            first = index.catch_up(log.fork())  # a snapshot may read the record as it was then
+            first = caught_up(index, log.fork())  # a snapshot may read the record as it was then
             log.add("new", unit_vector(50))
             log.remove(2)
-            second = index.catch_up(log)
-            assert first is not None
-            assert second is not None
+            second = caught_up(index, log)
             assert second.position == index.position == log.head
             found = await second.search(unit_vector(50), k=99, allowed=None)
             assert found.keys.tolist()[0] == len(TEXTS) + 1
@@ -632,8 +631,7 @@ class FollowingVectorContract(FollowingContract[VectorIndex[ChangeLog]]):
     async def test_what_it_has_is_searched_while_it_lags(self) -> None:
         log = sample_log()
         with self.index() as index:
-            former = index.catch_up(log)
-            assert former is not None
+            former = caught_up(index, log)
             log.add("new", unit_vector(50))
             log.remove(2)
             index.refresh()
@@ -649,9 +647,8 @@ class FollowingVectorContract(FollowingContract[VectorIndex[ChangeLog]]):
     async def test_it_is_tidied(self) -> None:
         log = sample_log()
         with self.index() as index:
-            assert index.catch_up(log) is not None
+            caught_up(index, log)
             log.remove(2)
             index.compact(log)
-            followed = index.catch_up(log)
-            assert followed is not None
+            followed = caught_up(index, log)
             assert 2 not in (await followed.search(unit_vector(1), k=99, allowed=None)).keys

@@ -155,7 +155,7 @@ class TantivySnapshot:
                 Query.boost_query(Query.const_score_query(_holding(term), 1.0), 2.0**bit)
                 for bit, term in enumerate(some)
             )
-            most = self._most_holding(some)
+            most = self._most_matching(Word(tuple(some)))
             with tantivy_errors(self.folder):
                 if most > LISTED_PER_KEY * len(allowed.keys):
                     hits = self._best(only_where(self._chosen(allowed), wanted), len(allowed.keys))
@@ -255,13 +255,9 @@ class TantivySnapshot:
 
     def _most_matching(self, match: Match) -> int:
         """A condition holds for no more chunks than this."""
-        if isinstance(match, Word):
-            return self._most_holding(match.terms)
-        return self.count
-
-    def _most_holding(self, terms: Iterable[str]) -> int:
-        """No more chunks than this hold one of the terms."""
-        return sum(self.searcher.doc_freq(TERMS, term) for term in set(map(storable, terms)))
+        if not isinstance(match, Word):
+            return self.count
+        return sum(self.searcher.doc_freq(TERMS, term) for term in set(map(storable, match.terms)))
 
     def _top(self, wanted: Query, k: int) -> SeenHits:
         """The best k; deeper than k as long as the last ones tie with something unseen."""

@@ -132,7 +132,7 @@ def _write_part(
     write_file(part / KEYS, [keys.data])
     write_file(part / SUMS, [np.array(sums, "<u4").data])
     rows = map_array(part / ROWS, dtype="<f4", shape=(len(keys), dimension))
-    sketch = VectorSegment.of(keys, rows, tuning=snapshot.tuning).sketch
+    sketch = Sketch.of(rows) if len(keys) > snapshot.tuning.exact_rows else None
     if sketch:
         write_file(part / FRAME, [sketch.frame.mean.data, sketch.frame.directions.data])
         write_file(part / CODES, [sketch.codes.data])

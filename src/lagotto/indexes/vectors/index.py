@@ -150,8 +150,7 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
             except StoreDamagedError:  # which the check of the record names
                 continue
             here, positions = saved.base.find(keys)
-            rows = saved.base.rows.take(positions, axis=0)
-            differing += int((rows != vectors[here]).any(axis=1).sum())
+            differing += int((saved.base.take(positions) != vectors[here]).any(axis=1).sum())
         return differing
 
     def repaired(
@@ -249,9 +248,7 @@ class EmbeddedVectors(EmbeddedSnapshot[MatrixSnapshot], VectorSnapshot):
 
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         # faster than a change of threads
-        scores = await self._ask(lambda rows: rows.scores(query, keys), brief=True)
-        scores[np.isnan(scores)] = 0.0
-        return scores
+        return await self._ask(lambda rows: rows.scores(query, keys), brief=True)
 
 
 class VectorMatrix:

@@ -56,11 +56,12 @@ class MatrixSnapshot:
         return merge_hits(found, k=k)
 
     def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
-        """The cosine of each of `keys`, NaN for those that are not in the index."""
+        """The cosine of each of `keys`, 0 for those that are not in the index."""
         check_vectors(query[None], dimension=self.dimension)
-        scores = np.full(len(keys), np.nan, dtype=np.float32)
+        scores = np.zeros(len(keys), dtype=np.float32)
         for part in (self.base, self.tail):
-            part.fill(scores, query, keys)
+            here, positions = part.find(keys)
+            scores[here] = part.scored(query, positions)
         return scores
 
     def blocks(self) -> Iterator[Vectors]:
@@ -70,7 +71,8 @@ class MatrixSnapshot:
             some = keys[start : start + ROWS_COPIED]
             rows = np.empty((len(some), self.dimension), dtype=np.float32)
             for part in (self.base, self.tail):
-                part.copy_rows(rows, some)
+                here, positions = part.find(some)
+                rows[here] = part.take(positions)
             yield rows
 
     def without(self, keys: ChunkKeys) -> MatrixSnapshot:
@@ -100,12 +102,6 @@ class VectorSegment:
     alive: NDArray[np.bool_] | None = None
     sketch: Sketch | None = None
     checksums: RowChecksums | None = None
-
-    @classmethod
-    def of(cls, keys: ChunkKeys, rows: Vectors, *, tuning: Tuning) -> Self:
-        """A segment of these rows, with a sketch if they are many."""
-        sketch = Sketch.of(rows) if len(rows) > tuning.exact_rows else None
-        return cls(keys, rows, RowLookup(keys), sketch=sketch)
 
     @classmethod
     def empty(cls, dimension: int) -> Self:
@@ -145,35 +141,29 @@ class VectorSegment:
         if self.sketch and rows > ROWS_SCORED_PER_CANDIDATE * count:
             among = self.sketch.nearest(query, count=count, among=among)
         keys = self.keys if among is None else self.keys.take(among)
-        return top_k(keys, self._scored(query, among), k)
+        return top_k(keys, self.scored(query, among), k)
 
-    def fill(self, scores: Scores, query: Vector, keys: ChunkKeys) -> None:
-        """Fill in the scores of those `keys` that are in this segment."""
-        here, positions = self.find(keys)
-        scores[here] = self._scored(query, positions)
+    def scored(self, query: Vector, among: Positions | None) -> Scores:
+        """The cosines of the rows at `among`, or of all."""
+        self.verify(among)
+        return dots(self.rows, query, among)
 
-    def copy_rows(self, target: Vectors, keys: ChunkKeys) -> None:
-        """Fill in the rows of those `keys` that are in this segment."""
-        here, positions = self.find(keys)
+    def take(self, positions: Positions) -> Vectors:
+        """The rows at `positions`."""
         self.verify(positions)
-        target[here] = self.rows.take(positions, axis=0)
+        return self.rows.take(positions, axis=0)
 
     def live_from(self, start: int) -> tuple[ChunkKeys, Vectors]:
         """Keys and rows of the living rows from a position on."""
         later = np.arange(start, len(self.keys))
         if self.alive is not None:
             later = later[self.alive[later]]
-        self.verify(later)
-        return self.keys[later], self.rows[later]
+        return self.keys[later], self.take(later)
 
     def verify(self, positions: Positions | None = None) -> None:
         """Compare rows with their checksums, if they have any: those at `positions`, or all."""
         if self.checksums is not None:
             self.checksums.verify(positions)
-
-    def _scored(self, query: Vector, among: Positions | None) -> Scores:
-        self.verify(among)
-        return dots(self.rows, query, among)
 
     @cached_property
     def _live(self) -> Positions | None:
