@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -71,7 +70,7 @@ def keys_of(log: MemoryChangeLog, every: int) -> ChunkKeys:
 
 @settings(max_examples=300, deadline=None)
 @given(CHANGES, CHANGES, ALTERNATIVES, st.none() | MATCHES, st.integers(1, 5), st.integers(1, 3))
-def test_the_same_chunks_are_found(
+async def test_the_same_chunks_are_found(
     before: list[tuple[str, int]],
     after: list[tuple[str, int]],
     words: tuple[tuple[Term, ...], ...],
@@ -86,31 +85,27 @@ def test_the_same_chunks_are_found(
     united = overlaid(index, log)
     oracle = MemoryText(log)
     query = TextQuery(words, where)
-
-    async def compare() -> None:
-        for allowed in (None, FilterKeys(keys_of(log, every))):
-            right = await oracle.search(query, k=99, allowed=allowed)
-            found = await united.search(query, k=99, allowed=allowed)
-            assert set(found.keys.tolist()) == set(right.keys.tolist())
-            assert len(await united.search(query, k=k, allowed=allowed)) == min(k, len(right))
-        asked = [Word(tuple(term.text for term in word)) for word in words]
-        assert await united.frequencies(asked) == await oracle.frequencies(asked)
-        assert (await united.statistics()).chunks == len(log.chunks)
-        everything = keys_of(log, 1)
-        scores = scores_by_key(found)
-        again = await united.scores(query, everything)
-        for key, score in zip(everything.tolist(), again.tolist(), strict=True):
-            assert score == pytest.approx(scores.get(key, score), rel=1e-5)
-        if where is not None:
-            held = await united.matching(where, everything)
-            assert held.tolist() == (await oracle.matching(where, everything)).tolist()
-
-    asyncio.run(compare())
+    for allowed in (None, FilterKeys(keys_of(log, every))):
+        right = await oracle.search(query, k=99, allowed=allowed)
+        found = await united.search(query, k=99, allowed=allowed)
+        assert set(found.keys.tolist()) == set(right.keys.tolist())
+        assert len(await united.search(query, k=k, allowed=allowed)) == min(k, len(right))
+    asked = [Word(tuple(term.text for term in word)) for word in words]
+    assert await united.frequencies(asked) == await oracle.frequencies(asked)
+    assert (await united.statistics()).chunks == len(log.chunks)
+    everything = keys_of(log, 1)
+    scores = scores_by_key(found)
+    again = await united.scores(query, everything)
+    for key, score in zip(everything.tolist(), again.tolist(), strict=True):
+        assert score == pytest.approx(scores.get(key, score), rel=1e-5)
+    if where is not None:
+        held = await united.matching(where, everything)
+        assert held.tolist() == (await oracle.matching(where, everything)).tolist()
 
 
 @settings(max_examples=200, deadline=None)
 @given(CHANGES, CHANGES, st.integers(0, 50), st.integers(1, 5), st.integers(1, 3))
-def test_the_same_neighbours_with_the_same_scores(
+async def test_the_same_neighbours_with_the_same_scores(
     before: list[tuple[str, int]],
     after: list[tuple[str, int]],
     seed: int,
@@ -124,19 +119,15 @@ def test_the_same_neighbours_with_the_same_scores(
     united = OverlayVectors.of(index, log, model_id="m", dimension=DIMENSION)
     oracle = MemoryVectors(log)
     query = unit_vector(seed)
-
-    async def compare() -> None:
-        for allowed in (None, FilterKeys(keys_of(log, every))):
-            found = await united.search(query, k=k, allowed=allowed)
-            right = await oracle.search(query, k=k, allowed=allowed)
-            assert found.keys.tolist() == right.keys.tolist()
-            np.testing.assert_allclose(found.scores, right.scores, atol=1e-6)
-        everything = keys_of(log, 1)
-        np.testing.assert_allclose(
-            await united.scores(query, everything), await oracle.scores(query, everything)
-        )
-
-    asyncio.run(compare())
+    for allowed in (None, FilterKeys(keys_of(log, every))):
+        found = await united.search(query, k=k, allowed=allowed)
+        right = await oracle.search(query, k=k, allowed=allowed)
+        assert found.keys.tolist() == right.keys.tolist()
+        np.testing.assert_allclose(found.scores, right.scores, atol=1e-6)
+    everything = keys_of(log, 1)
+    np.testing.assert_allclose(
+        await united.scores(query, everything), await oracle.scores(query, everything)
+    )
 
 
 async def test_scores_are_close_when_little_is_newer() -> None:

@@ -82,10 +82,8 @@ class ChunkCacheContract:
 
     @settings(SLOW, max_examples=25)
     @given(documents())
-    def test_chunks_of_any_document_come_back(self, document: Document) -> None:
-        asyncio.run(self._check_round_trip(document.model_copy(update={"id": "any"})))
-
-    async def _check_round_trip(self, document: Document) -> None:
+    async def test_chunks_of_any_document_come_back(self, document: Document) -> None:
+        document = document.model_copy(update={"id": "any"})
         async with self.make() as store:
             await store.write([await stored(document)])
             for name in CHUNKERS_TRIED:

@@ -703,12 +703,9 @@ class StoreContract:
 
     @settings(SLOW, max_examples=30)
     @given(st.lists(filterable_documents(), min_size=1, max_size=4), st.lists(FILTERS, max_size=4))
-    def test_filters_mean_the_same_everywhere(
+    async def test_filters_mean_the_same_everywhere(
         self, documents: list[Document], filters: list[Filter]
     ) -> None:
-        asyncio.run(self._check_filters(documents, filters))
-
-    async def _check_filters(self, documents: list[Document], filters: list[Filter]) -> None:
         """Each filter lets through what the evaluator says, in both legs and in lists."""
         named = [
             document.model_copy(update={"id": str(number)})
@@ -875,20 +872,13 @@ class StoreContract:
         st.lists(MATCHES, max_size=3),
     )
     @example([NO_WORD, A_WORD], [(((Term("a", 0.5),),), None)], [])
-    def test_conditions_mean_the_same_everywhere(
+    async def test_conditions_mean_the_same_everywhere(
         self,
         documents: list[Document],
-        queries: list[tuple[tuple[tuple[Term, ...], ...], Match | None]],
+        asked: list[tuple[tuple[tuple[Term, ...], ...], Match | None]],
         excluded: list[Match],
     ) -> None:
-        asyncio.run(
-            self._check_conditions(documents, [TextQuery(*parts) for parts in queries], excluded)
-        )
-
-    async def _check_conditions(
-        self, documents: list[Document], queries: list[TextQuery], excluded: list[Match]
-    ) -> None:
-        oracle = MemoryStore()
+        oracle, queries = MemoryStore(), [TextQuery(*parts) for parts in asked]
         async with self.make() as store:
             for each in (oracle, store):
                 await each.write(await entries(documents))
