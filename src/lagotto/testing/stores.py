@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import product
 
 import numpy as np
 import pytest
@@ -674,9 +675,9 @@ class StoreContract:
             In("collection", ["other"]),
             Eq("draft", True) | Eq("language", "ru"),
         ]
-        for where in filters:
-            for text in ("truffle dog", "озеро", "writing a connection", "首都 dog"):
-                await self._compare(store, oracle, where, text)
+        texts = ("truffle dog", "озеро", "writing a connection", "首都 dog")
+        for where, text in product(filters, texts):
+            await self._compare(store, oracle, where, text)
 
     async def _compare(self, store: Store, oracle: Store, where: Filter, text: str) -> None:
         (vector,) = await EMBEDDER.embed([text], role="query")
