@@ -30,7 +30,9 @@ from beir import read_jsonl
 from lagotto.documents import Vectors
 from lagotto.embedders.base import create_embedder
 from lagotto.indexes.base import Hits, LogPosition
-from lagotto.indexes.vectors import MatrixSnapshot, Tuning, VectorMatrix
+from lagotto.indexes.vectors.index import VectorMatrix
+from lagotto.indexes.vectors.rows import MatrixSnapshot
+from lagotto.indexes.vectors.sketch import Tuning
 
 DIMENSION = 384
 TOPICS = 1000

@@ -52,32 +52,14 @@ class TestVectorOracle(VectorIndexContract):
         yield MemoryVectors(log), same_keys(log)
 
 
-class TestTantivy(TextIndexContract, FollowingTextContract):
-    @asynccontextmanager
-    async def snapshot(
-        self, log: MemoryChangeLog
-    ) -> AsyncIterator[tuple[TextSnapshot, Mapping[int, int]]]:
-        with self.index() as index:
-            found = index.catch_up(log)
-            assert found is not None
-            yield found, same_keys(log)
-
+class TestTantivy(FollowingTextContract, TextIndexContract):
     @contextmanager
     def index(self) -> Iterator[TantivyIndex]:
         with site() as place:
             yield open_tantivy(place)
 
 
-class TestVectors(VectorIndexContract, FollowingVectorContract):
-    @asynccontextmanager
-    async def snapshot(
-        self, log: MemoryChangeLog
-    ) -> AsyncIterator[tuple[VectorSnapshot, Mapping[int, int]]]:
-        with self.index() as index:
-            found = index.catch_up(log)
-            assert found is not None
-            yield found, same_keys(log)
-
+class TestVectors(FollowingVectorContract, VectorIndexContract):
     @contextmanager
     def index(self) -> Iterator[EmbeddedVectorIndex]:
         with site() as place:

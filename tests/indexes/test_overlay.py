@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,8 +14,15 @@ from hypothesis import strategies as st
 from lagotto.indexes import overlay
 from lagotto.indexes.base import START, ChunkKeys, FilterKeys, LogPosition, TextSnapshot
 from lagotto.indexes.bm25 import idf, term_weight
-from lagotto.indexes.overlay import EmptyText, NewerChunks, OverlayText, OverlayVectors, is_short
-from lagotto.indexes.tantivy.index import open_tantivy
+from lagotto.indexes.overlay import (
+    EmptyText,
+    NewerChunks,
+    OverlayText,
+    OverlayVectors,
+    RecordVectors,
+    is_short,
+)
+from lagotto.indexes.tantivy.index import TantivyIndex, open_tantivy
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, single_words
 from lagotto.testing.indexes import (
     CONDITIONS,
@@ -28,8 +33,10 @@ from lagotto.testing.indexes import (
     MemoryText,
     MemoryVectors,
     TextIndexContract,
+    caught_up,
     embedded_site,
     sample_log,
+    scores_by_key,
     unit_vector,
 )
 from lagotto.testing.stores import ALTERNATIVES, MATCHES
@@ -48,13 +55,22 @@ def changed(log: MemoryChangeLog, changes: list[tuple[str, int]]) -> None:
 CHANGES = st.lists(st.tuples(RANDOM_TEXTS, st.integers(0, 50)), max_size=12)
 
 
+def overlaid(index: TextSnapshot, log: MemoryChangeLog) -> OverlayText:
+    return OverlayText(index, NewerChunks.of(log, since=index.position))
+
+
+@pytest.fixture
+def tantivy(tmp_path: Path) -> TantivyIndex:
+    return open_tantivy(embedded_site(tmp_path / "kb.db.index"))
+
+
 def keys_of(log: MemoryChangeLog, every: int) -> ChunkKeys:
     return np.array(sorted(log.chunks)[::every], np.int64)
 
 
 @settings(max_examples=300, deadline=None)
 @given(CHANGES, CHANGES, ALTERNATIVES, st.none() | MATCHES, st.integers(1, 5), st.integers(1, 3))
-def test_the_same_chunks_are_found(
+async def test_the_same_chunks_are_found(
     before: list[tuple[str, int]],
     after: list[tuple[str, int]],
     words: tuple[tuple[Term, ...], ...],
@@ -66,34 +82,30 @@ def test_the_same_chunks_are_found(
     changed(log, before)
     index = MemoryText(log)
     changed(log, after)
-    united = OverlayText(index, NewerChunks.of(log, since=index.position))
+    united = overlaid(index, log)
     oracle = MemoryText(log)
     query = TextQuery(words, where)
-
-    async def compare() -> None:
-        for allowed in (None, FilterKeys(keys_of(log, every))):
-            right = await oracle.search(query, k=99, allowed=allowed)
-            found = await united.search(query, k=99, allowed=allowed)
-            assert set(found.keys.tolist()) == set(right.keys.tolist())
-            assert len(await united.search(query, k=k, allowed=allowed)) == min(k, len(right))
-        asked = [Word(tuple(term.text for term in word)) for word in words]
-        assert await united.frequencies(asked) == await oracle.frequencies(asked)
-        assert (await united.statistics()).chunks == len(log.chunks)
-        everything = keys_of(log, 1)
-        scores = dict(zip(found.keys.tolist(), found.scores.tolist(), strict=True))
-        again = await united.scores(query, everything)
-        for key, score in zip(everything.tolist(), again.tolist(), strict=True):
-            assert score == pytest.approx(scores.get(key, score), rel=1e-5)
-        if where is not None:
-            held = await united.matching(where, everything)
-            assert held.tolist() == (await oracle.matching(where, everything)).tolist()
-
-    asyncio.run(compare())
+    for allowed in (None, FilterKeys(keys_of(log, every))):
+        right = await oracle.search(query, k=99, allowed=allowed)
+        found = await united.search(query, k=99, allowed=allowed)
+        assert set(found.keys.tolist()) == set(right.keys.tolist())
+        assert len(await united.search(query, k=k, allowed=allowed)) == min(k, len(right))
+    asked = [Word(tuple(term.text for term in word)) for word in words]
+    assert await united.frequencies(asked) == await oracle.frequencies(asked)
+    assert (await united.statistics()).chunks == len(log.chunks)
+    everything = keys_of(log, 1)
+    scores = scores_by_key(found)
+    again = await united.scores(query, everything)
+    for key, score in zip(everything.tolist(), again.tolist(), strict=True):
+        assert score == pytest.approx(scores.get(key, score), rel=1e-5)
+    if where is not None:
+        held = await united.matching(where, everything)
+        assert held.tolist() == (await oracle.matching(where, everything)).tolist()
 
 
 @settings(max_examples=200, deadline=None)
 @given(CHANGES, CHANGES, st.integers(0, 50), st.integers(1, 5), st.integers(1, 3))
-def test_the_same_neighbours_with_the_same_scores(
+async def test_the_same_neighbours_with_the_same_scores(
     before: list[tuple[str, int]],
     after: list[tuple[str, int]],
     seed: int,
@@ -107,19 +119,15 @@ def test_the_same_neighbours_with_the_same_scores(
     united = OverlayVectors.of(index, log, model_id="m", dimension=DIMENSION)
     oracle = MemoryVectors(log)
     query = unit_vector(seed)
-
-    async def compare() -> None:
-        for allowed in (None, FilterKeys(keys_of(log, every))):
-            found = await united.search(query, k=k, allowed=allowed)
-            right = await oracle.search(query, k=k, allowed=allowed)
-            assert found.keys.tolist() == right.keys.tolist()
-            np.testing.assert_allclose(found.scores, right.scores, atol=1e-6)
-        everything = keys_of(log, 1)
-        np.testing.assert_allclose(
-            await united.scores(query, everything), await oracle.scores(query, everything)
-        )
-
-    asyncio.run(compare())
+    for allowed in (None, FilterKeys(keys_of(log, every))):
+        found = await united.search(query, k=k, allowed=allowed)
+        right = await oracle.search(query, k=k, allowed=allowed)
+        assert found.keys.tolist() == right.keys.tolist()
+        np.testing.assert_allclose(found.scores, right.scores, atol=1e-6)
+    everything = keys_of(log, 1)
+    np.testing.assert_allclose(
+        await united.scores(query, everything), await oracle.scores(query, everything)
+    )
 
 
 async def test_scores_are_close_when_little_is_newer() -> None:
@@ -131,47 +139,38 @@ async def test_scores_are_close_when_little_is_newer() -> None:
     for number in range(4):
         log.add(f"{TEXTS[number]} w{number}x", language="en")
     log.remove(7)
-    united = OverlayText(index, NewerChunks.of(log, since=index.position))
+    united = overlaid(index, log)
     for query in QUERIES:
         right = await MemoryText(log).search(query, k=500, allowed=None)
         found = await united.search(query, k=500, allowed=None)
-        scores = dict(zip(right.keys.tolist(), right.scores.tolist(), strict=True))
-        assert dict(zip(found.keys.tolist(), found.scores.tolist(), strict=True)) == pytest.approx(
-            scores, rel=0.02
-        )
+        assert scores_by_key(found) == pytest.approx(scores_by_key(right), rel=0.02)
 
 
-async def test_a_tantivy_index_that_lags() -> None:
+async def test_a_tantivy_index_that_lags(tantivy: TantivyIndex) -> None:
     log = sample_log()
-    with tempfile.TemporaryDirectory() as folder:
-        site = embedded_site(Path(folder) / "kb.db.index")
-        index = open_tantivy(site).catch_up(log)
-        assert index is not None
-        key = log.add("a brand new truffle lake with otters", language="en")
-        log.remove(1)
-        log.remove(4)
-        newer = NewerChunks.of(log, since=index.position)
-        united = OverlayText(index, newer)
-        oracle = MemoryText(log)
-        assert united.position == log.head
-        for query in (*QUERIES, TextQuery(((Term("otter"),), (Term("lake"),)))):
-            right = await oracle.search(query, k=99, allowed=None)
-            found = await united.search(query, k=99, allowed=None)
-            assert set(found.keys.tolist()) == set(right.keys.tolist())
-        everything = keys_of(log, 1)
-        for match in CONDITIONS:
-            assert (await united.matching(match, everything)).tolist() == (
-                await oracle.matching(match, everything)
-            ).tolist()
-        asked = [*single_words(["lake", "otter", "dog"]), Word(("otter", "dog"))]
-        assert await united.frequencies(asked) == [2, 1, 1, 2]
-        assert (await united.matching(Word(("otter",)), everything)).tolist() == [key]
-        (meant,) = await united.alike(["oter"], Likeness())
-        assert meant[0].text == "otter"
-        ((*others,),) = await united.alike(["otter"], Likeness())
-        assert "otter" not in {term.text for term in others}
-        ((alike, *_),) = await united.alike(["otter"], Likeness(0.3))
-        assert alike == Term("otter", 1.0)
+    index = caught_up(tantivy, log)
+    key = log.add("a brand new truffle lake with otters", language="en")
+    log.remove(1)
+    log.remove(4)
+    united, oracle = overlaid(index, log), MemoryText(log)
+    assert united.position == log.head
+    for query in (*QUERIES, TextQuery(((Term("otter"),), (Term("lake"),)))):
+        right = await oracle.search(query, k=99, allowed=None)
+        found = await united.search(query, k=99, allowed=None)
+        assert set(found.keys.tolist()) == set(right.keys.tolist())
+    everything = keys_of(log, 1)
+    for match in CONDITIONS:
+        held = await united.matching(match, everything)
+        assert held.tolist() == (await oracle.matching(match, everything)).tolist()
+    asked = [*single_words(["lake", "otter", "dog"]), Word(("otter", "dog"))]
+    assert await united.frequencies(asked) == [2, 1, 1, 2]
+    assert (await united.matching(Word(("otter",)), everything)).tolist() == [key]
+    (meant,) = await united.alike(["oter"], Likeness())
+    assert meant[0].text == "otter"
+    ((*others,),) = await united.alike(["otter"], Likeness())
+    assert "otter" not in {term.text for term in others}
+    ((alike, *_),) = await united.alike(["otter"], Likeness(0.3))
+    assert alike == Term("otter", 1.0)
 
 
 class TestEverythingIsNewer(TextIndexContract):
@@ -237,28 +236,19 @@ def test_what_is_newer_is_extended(
         position = log.head if catches_up else position
 
 
-async def test_scores_do_not_depend_on_the_lag() -> None:
+async def test_scores_do_not_depend_on_the_lag(tantivy: TantivyIndex) -> None:
     """A tantivy index with an overlay scores as one that has caught up, but for the mean length."""
     log = MemoryChangeLog()
     for number in range(300):
         log.add(f"{TEXTS[number % len(TEXTS)]} w{number % 30}x", language="en")
-    with tempfile.TemporaryDirectory() as folder:
-        site = embedded_site(Path(folder) / "kb.db.index")
-        tantivy = open_tantivy(site)
-        index = tantivy.catch_up(log)
-        assert index is not None
-        for number in range(60):
-            log.add(f"{TEXTS[number % len(TEXTS)]} w{number % 3}x", language="en")
-        united = OverlayText(index, NewerChunks.of(log, since=index.position))
-        caught_up = tantivy.catch_up(log)
-        assert caught_up is not None
-        for query in (*QUERIES, TextQuery(((Term("w1x"),), (Term("w7x"), Term("lake", 0.5))))):
-            right = await caught_up.search(query, k=400, allowed=None)
-            found = await united.search(query, k=400, allowed=None)
-            scores = dict(zip(found.keys.tolist(), found.scores.tolist(), strict=True))
-            assert scores == pytest.approx(
-                dict(zip(right.keys.tolist(), right.scores.tolist(), strict=True)), rel=2e-3
-            )
+    index = caught_up(tantivy, log)
+    for number in range(60):
+        log.add(f"{TEXTS[number % len(TEXTS)]} w{number % 3}x", language="en")
+    united, whole = overlaid(index, log), caught_up(tantivy, log)
+    for query in (*QUERIES, TextQuery(((Term("w1x"),), (Term("w7x"), Term("lake", 0.5))))):
+        right = await whole.search(query, k=400, allowed=None)
+        found = await united.search(query, k=400, allowed=None)
+        assert scores_by_key(found) == pytest.approx(scores_by_key(right), rel=2e-3)
 
 
 async def test_the_best_are_found_behind_many_removed_ones() -> None:
@@ -268,7 +258,7 @@ async def test_the_best_are_found_behind_many_removed_ones() -> None:
     index = MemoryText(log)
     for key in range(1, 191):
         log.remove(key)
-    united = OverlayText(index, NewerChunks.of(log, since=index.position))
+    united = overlaid(index, log)
     query = TextQuery(((Term("lake"),),))
     found = await united.search(query, k=3, allowed=None)
     right = await MemoryText(log).search(query, k=3, allowed=None)
@@ -276,15 +266,14 @@ async def test_the_best_are_found_behind_many_removed_ones() -> None:
 
 
 async def test_rare_words_are_counted_however_much_was_removed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tantivy: TantivyIndex
 ) -> None:
     """An estimate would leave them all of their chunks; a common word may be estimated."""
     monkeypatch.setattr(overlay, "MOST_COUNTED", 3)
     log = MemoryChangeLog()
     for number in range(40):
         log.add("lake otter" if number in (2, 5, 30) else "lake", language="en")
-    index = open_tantivy(embedded_site(tmp_path / "kb.db.index")).catch_up(log)
-    assert index is not None
+    index = caught_up(tantivy, log)
     for key in range(1, 11):
         log.remove(key)
     newer = NewerChunks.of(log, since=index.position)
@@ -294,16 +283,64 @@ async def test_rare_words_are_counted_however_much_was_removed(
 
 
 @pytest.mark.parametrize("terms", [1, 40, 41, 42, 55, 56, 59, 60, 88, 95, 1_000, 123_456])
-async def test_lengths_are_those_that_tantivy_stores(terms: int, tmp_path: Path) -> None:
+async def test_lengths_are_those_that_tantivy_stores(terms: int, tantivy: TantivyIndex) -> None:
     log = MemoryChangeLog()
     log.add("lake " + "x " * (terms - 1), language=None)
     log.add("dog", language=None)
-    index = open_tantivy(embedded_site(tmp_path / "kb.db.index"))
-    snapshot = index.catch_up(log)
-    assert snapshot is not None
+    snapshot = caught_up(tantivy, log)
     known = await snapshot.statistics()
     assert known.mean_length == pytest.approx((terms + 1) / 2)
     (score,) = await snapshot.scores(TextQuery(((Term("lake"),),)), np.array([1]))
     length = float(known.stored_length(terms))
     right = term_weight(1.0, length, mean=(terms + 1) / 2, idf=idf(1, count=2))
     assert score == pytest.approx(right, rel=1e-5)
+
+
+QUERY = unit_vector(100)
+
+
+@pytest.fixture(params=[1, 3, 5_000])
+def batch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlay, "VECTORS_PER_READ", request.param)
+
+
+IN_BATCHES = pytest.mark.usefixtures("batch")
+
+
+def record_of(log: MemoryChangeLog) -> RecordVectors:
+    return RecordVectors(log, model_id="m", dimension=DIMENSION)
+
+
+@IN_BATCHES
+async def test_the_best_of_some_by_the_record() -> None:
+    log = sample_log()
+    log.remove(3)
+    keys = np.array([7, 3, 2, 99, 5, 2])
+    right = await MemoryVectors(log).search(QUERY, k=9, allowed=FilterKeys(np.array([2, 5, 7])))
+    for k in (1, 2, 3, 9):
+        found = await record_of(log).best(QUERY, keys, k=k)
+        assert found.keys.tolist() == right.keys.tolist()[:k]
+        assert found.scores.tolist() == right.scores.tolist()[:k]
+
+
+@IN_BATCHES
+async def test_vectors_of_the_record_give_scores_of_any_keys() -> None:
+    log = sample_log()
+    log.remove(3)
+    keys = np.array([7, 3, 2, 99, 2])
+    right = await MemoryVectors(log).scores(QUERY, keys)
+    assert (await record_of(log).scores(QUERY, keys)).tolist() == right.tolist()
+    assert right[1] == right[3] == 0.0
+    assert (await record_of(log).scores(QUERY, keys[:0])).tolist() == []
+    assert (await record_of(MemoryChangeLog()).scores(QUERY, keys)).tolist() == [0.0] * 5
+
+
+@IN_BATCHES
+async def test_the_best_of_all_by_the_record() -> None:
+    log = sample_log()
+    log.remove(2)
+    every = np.array([1, 3, 4, 5])
+    right = await MemoryVectors(log).search(QUERY, k=9, allowed=FilterKeys(every))
+    found = await record_of(log).best_of_all(QUERY, k=9, last=5)
+    assert found.keys.tolist() == right.keys.tolist()
+    assert found.scores.tolist() == right.scores.tolist()

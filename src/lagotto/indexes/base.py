@@ -11,8 +11,9 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto._internal.concurrency import in_thread
 from lagotto.documents import CONTEXT_RULES, JsonScalar, Record, Vector, Vectors
-from lagotto.errors import StoreError
+from lagotto.errors import IndexDamagedError, StoreError
 from lagotto.filters import Filter
 from lagotto.indexes.folder import size_of
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word
@@ -169,6 +170,16 @@ class Hits:
     def __getitem__(self, chosen: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Hits:
         return Hits(self.keys[chosen], self.scores[chosen])
 
+    def scores_of(self, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The score of each of `keys`, 0 for what is no hit."""
+        scores = np.zeros(len(keys), np.float32)
+        if len(self):
+            order = np.argsort(self.keys)
+            rows = order[np.searchsorted(self.keys, keys, sorter=order).clip(max=len(self) - 1)]
+            here = self.keys[rows] == keys
+            scores[here] = self.scores[rows[here]]
+        return scores
+
 
 NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
 
@@ -186,8 +197,7 @@ def top_k(keys: ChunkKeys, scores: NDArray[np.float32], k: int) -> Hits:
 
 def kth_greatest(scores: NDArray[np.float32], k: int) -> np.float32:
     """The k-th greatest of at least `k` scores."""
-    index = len(scores) - k
-    kth: np.float32 = np.partition(scores, index)[index]
+    kth: np.float32 = np.partition(scores, len(scores) - k)[len(scores) - k]
     return kth
 
 
@@ -276,6 +286,36 @@ class Snapshot(ABC):
 
     immediate: bool = False
     """Whether a call takes about a millisecond and does not suspend; see IMMEDIATE_CHUNKS."""
+
+
+State = TypeVar("State")
+
+
+class EmbeddedSnapshot(Snapshot, Generic[State]):
+    """A snapshot of an index in files, of which `state` answers.
+
+    One that turns out to be damaged is replaced once by what `repaired` makes of the record.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        changes: ChangeLog,
+        *,
+        repaired: Callable[[State, IndexDamagedError], State],
+    ) -> None:
+        self.state = state
+        self._changes = changes
+        self._repaired = repaired
+
+    async def _ask(self, question: Callable[[State], T], *, brief: bool = False) -> T:
+        """The answer, in a thread unless it takes less time than changing threads does."""
+        try:
+            return question(self.state) if brief else await in_thread(question, self.state)
+        except IndexDamagedError as exc:
+            problem = exc
+        self.state = await self._changes.run(lambda: self._repaired(self.state, problem))
+        return await in_thread(question, self.state)
 
 
 class TextSnapshot(Snapshot):
@@ -470,6 +510,8 @@ REBUILD = "run `lagotto rebuild`"
 
 OTHER_HISTORY = "the %s index belongs to another history of the base; it is rebuilt"
 """Logged: another copy of the base wrote it, or a backup of the base was restored."""
+
+DAMAGED = "the %s index is damaged, and rebuilt from the database: %s"
 
 
 def index_state(name: str, changes: ChangeLog, applied_seq: int, *, where: Path | str) -> Finding:

@@ -21,7 +21,7 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -93,12 +93,30 @@ class IndexFolder:
         StoreBusyError after `timeout` seconds.
         """
         self.claim()
-        with lock_errors(self.path, timeout=timeout):
-            connection = sqlite3.connect(self.path / name, timeout=timeout, isolation_level=None)
-        with closing(connection):
-            with lock_errors(self.path, timeout=timeout):
+        with ExitStack() as stack:
+            try:
+                file = self.path / name
+                connection = sqlite3.connect(file, timeout=timeout, isolation_level=None)
+                stack.enter_context(closing(connection))
                 connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError as exc:
+                raise self._lock_error(exc, timeout) from exc
+            except sqlite3.DatabaseError as exc:
+                raise StoreDamagedError(
+                    f"{self.path / LOCK} is damaged ({exc}); delete this file, which holds no data"
+                ) from exc
             yield
+
+    def _lock_error(self, exc: sqlite3.OperationalError, timeout: float) -> StoreError:
+        name = getattr(exc, "sqlite_errorname", "") or ""
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return StoreBusyError(
+                f"another process has held the indexes in {self.path} for over {timeout:g} "
+                "seconds; try again when it has finished"
+            )
+        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+            return StoreFullError(f"{self.path} can't be locked: {exc}; free some disk space")
+        return StoreReadOnlyError(f"{self.path} can't be locked: {exc}; check its permissions")
 
     @contextmanager
     def try_lock(self, name: str) -> Iterator[bool]:
@@ -143,7 +161,9 @@ class IndexFolder:
             owner = _owner(self.path)
             if owner is None:
                 refuse_foreign(self.path)
-                _write_marker(self.path, Marker(base_id=self.base_id))
+                made = self.path / f".{MARKER}.{uuid4().hex[:8]}"
+                write_file(made, [Marker(base_id=self.base_id).model_dump_json().encode()])
+                made.replace(self.path / MARKER)
             elif owner != self.base_id:
                 raise StoreError(
                     f"{self.path} now holds the indexes of another base; close this base and "
@@ -181,11 +201,19 @@ def other_folders(folder: IndexFolder, file: Path) -> list[Path]:
 def size_of(folder: Path) -> int:
     """Bytes in all files of a folder, of which some may vanish meanwhile."""
     total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):
-                total += Path(parent, name).stat().st_size
+    for entry in _entries(folder):
+        with suppress(FileNotFoundError):
+            total += entry.stat().st_size if entry.is_file() else 0
     return total
+
+
+def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """Write a file and sync it."""
+    with path.open("wb") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
@@ -218,31 +246,9 @@ def file_errors(path: Path) -> Iterator[None]:
         if exc.errno in NO_SPACE:
             raise StoreFullError(f"{path} can't be written: {exc}; free some disk space") from exc
         if exc.errno in NO_PERMISSION:
-            raise StoreReadOnlyError(
-                f"{path} can't be written: {exc}; check its permissions"
-            ) from exc
+            what = f"{path} can't be written: {exc}; check its permissions"
+            raise StoreReadOnlyError(what) from exc
         raise StoreError(f"{path} can't be written: {exc}") from exc
-
-
-@contextmanager
-def lock_errors(folder: Path, *, timeout: float) -> Iterator[None]:
-    """Turn errors of the lock's SQLite file into StoreErrors."""
-    try:
-        yield
-    except sqlite3.OperationalError as exc:
-        name = getattr(exc, "sqlite_errorname", "") or ""
-        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            raise StoreBusyError(
-                f"another process has held the indexes in {folder} for over {timeout:g} seconds; "
-                "try again when it has finished"
-            ) from exc
-        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
-            raise StoreFullError(f"{folder} can't be locked: {exc}; free some disk space") from exc
-        raise StoreReadOnlyError(f"{folder} can't be locked: {exc}; check its permissions") from exc
-    except sqlite3.DatabaseError as exc:
-        raise StoreDamagedError(
-            f"{folder / LOCK} is damaged ({exc}); delete this file, which holds no data"
-        ) from exc
 
 
 def _owner(folder: Path) -> str | None:
@@ -253,12 +259,3 @@ def _owner(folder: Path) -> str | None:
         return None
     except OSError as exc:
         raise StoreReadOnlyError(f"{folder / MARKER} can't be read: {exc}") from exc
-
-
-def _write_marker(folder: Path, marker: Marker) -> None:
-    made = folder / f".{MARKER}.{uuid4().hex[:8]}"
-    with made.open("xb") as file:
-        file.write(marker.model_dump_json().encode())
-        file.flush()
-        os.fsync(file.fileno())
-    made.replace(folder / MARKER)

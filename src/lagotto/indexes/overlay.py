@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -56,25 +56,17 @@ def is_short(changes: ChangeLog, *, since: LogPosition, most: int | None = None)
     return first is None or first[1] == changes.head.seq
 
 
+@dataclass(frozen=True, eq=False)
 class NewerChunks:
     """The chunks added after a position, with their terms, and the keys removed since."""
 
-    def __init__(
-        self,
-        since: LogPosition,
-        head: LogPosition,
-        *,
-        chunks: Mapping[int, CountedTerms],
-        removed: ChunkKeys,
-    ) -> None:
-        self.since = since
-        self.head = head
-        self.chunks = chunks
-        self.removed = removed
-        self.keys = np.array(sorted(chunks), np.int64)
-        self.removed_holders: dict[Word, int] = {}
-        """How many of the removed chunks hold a word, as far as an OverlayText has counted them."""
-        self._holders: dict[str, frozenset[int]] = {}
+    since: LogPosition
+    head: LogPosition
+    chunks: Mapping[int, CountedTerms]
+    removed: ChunkKeys
+    removed_holders: dict[Word, int] = field(default_factory=dict)
+    """How many of the removed chunks hold a word, as far as an OverlayText has counted them."""
+    _holders: dict[str, frozenset[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
@@ -84,12 +76,17 @@ class NewerChunks:
     @classmethod
     def none(cls, *, since: LogPosition) -> NewerChunks:
         """Nothing after a position."""
-        return cls(since, since, chunks={}, removed=np.empty(0, np.int64))
+        return cls(since, since, {}, np.empty(0, np.int64))
 
     @classmethod
     def only_removed(cls, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
         """What the log has removed after a position, without what it has added."""
-        return cls(since, changes.head, chunks={}, removed=_removed(changes, since=since))
+        return cls(since, changes.head, {}, _removed(changes, since=since))
+
+    @cached_property
+    def keys(self) -> ChunkKeys:
+        """The keys of the chunks, ascending."""
+        return np.array(sorted(self.chunks), np.int64)
 
     def can_extend(self, changes: ChangeLog, *, since: LogPosition) -> bool:
         """Whether there is little to read for a later state, and not too much to hold."""
@@ -112,11 +109,9 @@ class NewerChunks:
             removed = np.sort(np.concatenate([self.removed, later]))
         else:
             removed = later = _removed(changes, since=since)
-        gone = later[later > since.seq].tolist()  # the others were never among these chunks
-        for key in gone:
+        for key in later[later > since.seq].tolist():  # the others were never among these chunks
             chunks.pop(key, None)
-        removed = removed[removed <= since.seq]
-        return NewerChunks(since, changes.head, chunks=chunks, removed=removed)
+        return NewerChunks(since, changes.head, chunks, removed[removed <= since.seq])
 
     def _leads_to(self, changes: ChangeLog, since: LogPosition) -> bool:
         """Whether this is an earlier state of the same history."""
@@ -129,19 +124,15 @@ class NewerChunks:
         lengths = [len(chunk.terms) for chunk in self.chunks.values()]
         return sum(lengths) / max(1, len(lengths)) or 1.0
 
-    def frequency(self, word: Word) -> int:
-        """How many of the newer chunks hold one of a word's terms."""
-        return len(self.holders(word.terms))
-
-    def holders(self, terms: Iterable[str]) -> frozenset[int]:
+    def holders(self, terms: Iterable[str]) -> set[int]:
         """The keys of the newer chunks that hold one of the terms."""
-        return frozenset().union(*map(self._holders_of, terms))
-
-    def _holders_of(self, term: str) -> frozenset[int]:
-        if term not in self._holders:
-            having = (key for key, chunk in self.chunks.items() if term in chunk.counts)
-            self._holders[term] = frozenset(having)
-        return self._holders[term]
+        found: set[int] = set()
+        for term in terms:
+            if term not in self._holders:
+                having = (key for key, chunk in self.chunks.items() if term in chunk.counts)
+                self._holders[term] = frozenset(having)
+            found |= self._holders[term]
+        return found
 
     def asked(self, query: TextQuery) -> ChunkKeys:
         """The keys of the newer chunks that a query finds at all, ascending."""
@@ -153,7 +144,6 @@ class NewerChunks:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The terms of the newer chunks."""
         return Vocabulary(sorted(set().union(*(chunk.counts for chunk in self.chunks.values()))))
 
 
@@ -205,7 +195,7 @@ class OverlayText(TextSnapshot):
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
         older = await self._index.frequencies(words)
         return [
-            await self._live(word, having) + self._newer.frequency(word)
+            await self._live(word, having) + len(self._newer.holders(word.terms))
             for word, having in zip(words, older, strict=True)
         ]
 
@@ -245,52 +235,45 @@ class OverlayText(TextSnapshot):
 
     async def _live(self, word: Word, having: int) -> int:
         """How many of the chunks that the index counts for a word are still there."""
-        removed = self._newer.removed
+        removed, counted = self._newer.removed, self._newer.removed_holders
         if not having or not len(removed):
             return having
         if min(having, len(removed)) <= MOST_COUNTED:
-            return having - await self._removed_holders(word)
+            if word not in counted:
+                counted[word] = len(await self._index.matching(word, removed))
+            return having - counted[word]
         share = len(removed) / max((await self._index.statistics()).chunks, 1)
         return max(1, round(having * (1 - share)))
 
-    async def _removed_holders(self, word: Word) -> int:
-        counted = self._newer.removed_holders
-        if word not in counted:
-            counted[word] = len(await self._index.matching(word, self._newer.removed))
-        return counted[word]
-
     async def _weighed(self, query: TextQuery) -> TextQuery:
         """The query with weights that turn the IDF of the index into that of both parts."""
-        await self._read_idf(query)
-        words = []
-        for word in query.words:
-            older, both = self._idf[as_word(word)]
-            words.append(tuple(Term(term.text, term.weight * both / older) for term in word))
-        return replace(query, words=tuple(words))
-
-    async def _read_idf(self, query: TextQuery) -> None:
-        """The IDF of each word of a query: in the index, and in both parts."""
-        words = [word for word in map(as_word, query.words) if word not in self._idf]
-        if not words:
-            return
-        older, both = await self._index.statistics(), await self.statistics()
-        numbers = zip(
-            words, await self._index.frequencies(words), await self.frequencies(words), strict=True
+        words = tuple(
+            tuple(Term(term.text, term.weight * both / older) for term in word)
+            for word, (older, both) in zip(query.words, await self._idfs(query), strict=True)
         )
-        for word, there, everywhere in numbers:
-            in_index = idf(there, count=max(older.chunks, there))
-            in_both = idf(everywhere, count=max(both.chunks, everywhere))
-            self._idf[word] = (in_index, in_both)
+        return replace(query, words=words)
+
+    async def _idfs(self, query: TextQuery) -> list[tuple[float, float]]:
+        """The IDF of each word of a query: in the index, and in both parts."""
+        asked = [as_word(word) for word in query.words]
+        if words := [word for word in asked if word not in self._idf]:
+            older, both = await self._index.statistics(), await self.statistics()
+            numbers = zip(
+                await self._index.frequencies(words), await self.frequencies(words), strict=True
+            )
+            for word, (there, everywhere) in zip(words, numbers, strict=True):
+                in_index = idf(there, count=max(older.chunks, there))
+                self._idf[word] = in_index, idf(everywhere, count=max(both.chunks, everywhere))
+        return [self._idf[word] for word in asked]
 
     async def _scored(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """BM25 of newer chunks that the query asks for."""
+        scores = np.zeros(len(keys), np.float32)
         if not len(keys) or not any(query.words):
-            return np.zeros(len(keys), np.float32)
-        await self._read_idf(query)
+            return scores
+        idfs = [both for _, both in await self._idfs(query)]
         known = await self.statistics()
-        idfs = [self._idf[as_word(word)][1] for word in query.words]
         mean = known.mean_length or 1.0
-        scores = np.empty(len(keys), np.float32)
         for index, key in enumerate(keys.tolist()):
             chunk = self._newer.chunks[key]
             length = known.stored_length(len(chunk.terms))
@@ -326,65 +309,58 @@ class EmptyText(TextSnapshot):
         return [()] * len(words)
 
 
-@dataclass(frozen=True, slots=True)
 class OverlayVectors(VectorSnapshot):
     """A VectorSnapshot of an index that lags, and of the vectors that it lacks."""
 
-    index: VectorSnapshot
-    keys: ChunkKeys
-    vectors: Vectors
-    removed: ChunkKeys
-    since: LogPosition
-    position: LogPosition
-    immediate: bool
+    def __init__(
+        self,
+        index: VectorSnapshot,
+        head: LogPosition,
+        added: tuple[ChunkKeys, Vectors],
+        removed: ChunkKeys,
+    ) -> None:
+        self.since, self.position, self.immediate = index.position, head, index.immediate
+        self._index = index
+        self._keys, self._vectors = added
+        self._removed = removed
 
     @classmethod
     def of(
         cls, index: VectorSnapshot, changes: ChangeLog, *, model_id: str, dimension: int
     ) -> OverlayVectors:
         """The index with what the log has after it."""
-        since, head = index.position, changes.head
-        keys, vectors = changes.added_vectors(
-            since.seq, head.seq, model_id=model_id, dimension=dimension
-        )
-        removed = changes.removed(since.seq, head.seq)
-        return cls(index, keys, vectors, removed, since, head, index.immediate)
+        since, head = index.position.seq, changes.head
+        added = changes.added_vectors(since, head.seq, model_id=model_id, dimension=dimension)
+        return cls(index, head, added, changes.removed(since, head.seq))
 
     @classmethod
     def only_removed(cls, index: VectorSnapshot, changes: ChangeLog) -> OverlayVectors:
         """The index without what the log has removed after it, or added."""
-        since, head = index.position, changes.head
-        removed = changes.removed(since.seq, head.seq)
-        no_keys, no_vectors = np.empty(0, np.int64), np.empty((0, 0), np.float32)
-        return cls(index, no_keys, no_vectors, removed, since, head, index.immediate)
+        nothing = np.empty(0, np.int64), np.empty((0, 0), np.float32)
+        head = changes.head
+        return cls(index, head, nothing, changes.removed(index.position.seq, head.seq))
 
     def over(self, index: VectorSnapshot) -> OverlayVectors:
         """The same over another snapshot of the index at the same position."""
-        return replace(self, index=index)
+        return OverlayVectors(index, self.position, (self._keys, self._vectors), self._removed)
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
-        found = await self.index.search(query, k=k + len(self.removed), allowed=allowed)
-        kept = ~are_among(found.keys, self.removed)
-        keys, scores = self.keys, self._cosines(query)
+        found = await self._index.search(query, k=k + len(self._removed), allowed=allowed)
+        older = found[~are_among(found.keys, self._removed)]
+        newer = Hits(self._keys, self._cosines(query))
         if allowed is not None:
-            inside = allowed.contains(keys)
-            keys, scores = keys[inside], scores[inside]
-        older = found[kept]
-        return merge_hits([older, top_k(keys, scores, k)], k=k)
+            newer = newer[allowed.contains(newer.keys)]
+        return merge_hits([older, newer], k=k)
 
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
-        scores = await self.index.scores(query, keys)
-        scores[are_among(keys, self.removed)] = 0.0
-        own = dict(zip(self.keys.tolist(), self._cosines(query).tolist(), strict=True))
-        for index, key in enumerate(keys.tolist()):
-            scores[index] = own.get(key, scores[index])
+        scores = await self._index.scores(query, keys)
+        scores[are_among(keys, self._removed)] = 0.0
+        newer = are_among(keys, self._keys)
+        scores[newer] = Hits(self._keys, self._cosines(query)).scores_of(keys[newer])
         return scores
 
     def _cosines(self, query: Vector) -> NDArray[np.float32]:
-        if not len(self.keys):
-            return np.empty(0, np.float32)
-        cosines: NDArray[np.float32] = np.vecdot(self.vectors, query)
-        return cosines
+        return dots(self._vectors, query) if len(self._keys) else np.empty(0, np.float32)
 
 
 class EmptyVectors(VectorSnapshot):
@@ -423,12 +399,7 @@ class RecordVectors:
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         """The cosine of each of `keys`, 0 for one that does not exist."""
         found, vectors = await self._changes.run(lambda: self.of(np.unique(keys)))
-        scores = np.zeros(len(keys), np.float32)
-        if len(found):
-            positions = np.searchsorted(found, keys).clip(max=len(found) - 1)
-            here = found[positions] == keys
-            scores[here] = dots(vectors, query)[positions[here]]
-        return scores
+        return Hits(found, dots(vectors, query)).scores_of(keys)
 
     async def best_of_all(self, query: Vector, *, k: int, last: int) -> Hits:
         """The `k` chunks with the greatest cosines among all up to the key `last`."""

@@ -56,14 +56,7 @@ class IndexSite:
         return self.indexes
 
 
-TextIndexFactory = Callable[[IndexSite], TextIndex[Any]]
-"""Makes the text index of a base."""
-
-VectorIndexFactory = Callable[..., VectorIndex[Any]]
-"""Makes the vector index of a base for one model: `(site, *, model_id, dimension)`."""
-
-
-TEXT_INDEXES: Registry[TextIndexFactory] = Registry(
+TEXT_INDEXES: Registry[Callable[[IndexSite], TextIndex[Any]]] = Registry(
     "text index",
     group="lagotto.text_indexes",
     builtin={
@@ -74,7 +67,7 @@ TEXT_INDEXES: Registry[TextIndexFactory] = Registry(
     },
 )
 
-VECTOR_INDEXES: Registry[VectorIndexFactory] = Registry(
+VECTOR_INDEXES: Registry[Callable[..., VectorIndex[Any]]] = Registry(
     "vector index",
     group="lagotto.vector_indexes",
     builtin={
@@ -120,14 +113,11 @@ class UntrustedIndex(TextIndex[Any], VectorIndex[Any]):
         self.kind = index_kind(site.address)
         self.model_id = model_id
         self.dimension = dimension
-        self._role = role
-        self._address = site.address
+        self._what = f"the {role} index {mask_location(site.address)} is not used"
+        self._advice = how_to_trust(site.address)
 
     def refresh(self) -> NoReturn:
-        raise IndexUnavailableError(
-            f"the {self._role} index {mask_location(self._address)} is not used; "
-            f"{how_to_trust(self._address)}"
-        )
+        raise IndexUnavailableError(f"{self._what}; {self._advice}")
 
     def catch_up(self, changes: ChangeLog) -> NoReturn:
         self.refresh()
@@ -139,8 +129,7 @@ class UntrustedIndex(TextIndex[Any], VectorIndex[Any]):
         self.refresh()
 
     def check(self, changes: ChangeLog) -> Finding:
-        what = f"the {self._role} index {mask_location(self._address)} is not used"
-        return Finding(level="problem", what=what, advice=how_to_trust(self._address))
+        return Finding(level="problem", what=self._what, advice=self._advice)
 
 
 def inside_postgres(site: IndexSite, **_: object) -> Any:
@@ -185,17 +174,11 @@ class IndexChoice:
         if text_index and vector_index and text_index == index_kind(vector_index):
             text_index = vector_index
         if vector_index and ":" in vector_index:
-            _check_address(vector_index)
+            # A base makes its vector index only once its first documents have been embedded. What
+            # is wrong with its address, or a package that it lacks, is said before that.
+            make = VECTOR_INDEXES.get(index_kind(vector_index))
+            make(IndexSite("", timeout=1.0, address=vector_index), model_id="", dimension=1).close()
         return cls(text_index, vector_index)
-
-
-def _check_address(vector_index: str) -> None:
-    """Make a vector index, which a base does only once its first documents have been embedded.
-
-    So what is wrong with its address, or a package that it lacks, is said before that.
-    """
-    make = VECTOR_INDEXES.get(index_kind(vector_index))
-    make(IndexSite("", timeout=1.0, address=vector_index), model_id="", dimension=1).close()
 
 
 def chosen(stored: str | None, wanted: str | None, *, usual: str, role: str, location: str) -> str:

@@ -5,7 +5,7 @@ Pure: `holds` is the meaning of a condition, against which every store is tested
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -183,11 +183,6 @@ def holds(match: Match, terms: Sequence[str]) -> bool:
 
 
 def _holds_phrase(phrase: Sequence[str], terms: Sequence[str]) -> bool:
-    if not phrase:
-        return False
-    wanted = tuple(phrase)
-    return any(window == wanted for window in _windows(terms, len(wanted)))
-
-
-def _windows(terms: Sequence[str], width: int) -> Iterator[tuple[str, ...]]:
-    return (tuple(terms[start : start + width]) for start in range(len(terms) - width + 1))
+    wanted, width = tuple(phrase), len(phrase)
+    starts = range(len(terms) - width + 1) if width else ()
+    return any(tuple(terms[start : start + width]) == wanted for start in starts)

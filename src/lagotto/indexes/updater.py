@@ -105,7 +105,29 @@ class IndexUpdater:
 
     def _run(self) -> None:
         while self._is_wanted():
-            self._run_once()
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
+            start = time.monotonic()
+            try:
+                until_stopped(self._work, self._stop)
+                self.problem = None
+            except Interrupted:
+                _tell(waiting, None)
+                continue
+            except IndexLocked:
+                self._try_again(waiting)
+                continue
+            except StoreError as exc:
+                if str(exc) != str(self.problem):
+                    log.warning("the indexes can't be brought up to date: %s", exc)
+                self.problem = exc
+            except BaseException as exc:
+                self._thread = None  # an error of ours; the next request starts another thread
+                _tell(waiting, exc)
+                raise
+            now = time.monotonic()
+            self._not_before = now + max(SHORTEST_PAUSE, PAUSES * (now - start))
+            _tell(waiting, None)
 
     def _is_wanted(self) -> bool:
         self._hurry.wait(max(0.0, self._not_before - time.monotonic()))
@@ -116,31 +138,6 @@ class IndexUpdater:
             if not self._closing:
                 self._hurry.clear()
             return wanted
-
-    def _run_once(self) -> None:
-        with self._lock:
-            waiting, self._waiting = self._waiting, []
-        start = time.monotonic()
-        try:
-            until_stopped(self._work, self._stop)
-            self.problem = None
-        except Interrupted:
-            _tell(waiting, None)
-            return
-        except IndexLocked:
-            self._try_again(waiting)
-            return
-        except StoreError as exc:
-            if str(exc) != str(self.problem):
-                log.warning("the indexes can't be brought up to date: %s", exc)
-            self.problem = exc
-        except BaseException as exc:
-            self._thread = None  # an error of ours; the next request starts another thread
-            _tell(waiting, exc)
-            raise
-        took = time.monotonic() - start
-        self._not_before = time.monotonic() + max(SHORTEST_PAUSE, PAUSES * took)
-        _tell(waiting, None)
 
     def _try_again(self, waiting: Sequence[Future[None]]) -> None:
         """Run again soon for those who wait; a base that is closed leaves it to the others."""
@@ -162,38 +159,22 @@ def catch_up_all(indexes: Indexes[Log], changes: Log, *, lock: UpdaterLock, leas
     problems: list[Exception] = []
     for role, index in indexes.items():
         try:
-            if index is not None:
-                _catch_up(role, index, changes, lock=lock, least=least)
+            if index is None or (least and _lacking(index, changes) < least):
+                continue
+            # Two updaters at once could leave a chunk in an index behind a network that is gone
+            # from the record: the slower one writes it after the faster one has removed it.
+            # Embedded indexes have locks of their own.
+            with lock(role) if index.remote else nullcontext(True) as free:
+                if free:
+                    index.catch_up(changes)
+                    if not least:
+                        index.compact(changes)
+            if not free and _lacking(index, changes):
+                raise IndexLocked
         except (IndexUnavailableError, IndexLocked) as exc:
             problems.append(exc)
     for problem in sorted(problems, key=lambda exc: isinstance(exc, IndexLocked)):
         raise problem
-
-
-def _catch_up(
-    role: IndexRole,
-    index: SearchIndex[Log, Snapshot],
-    changes: Log,
-    *,
-    lock: UpdaterLock,
-    least: int,
-) -> None:
-    """Bring an index up to date, unless another process does.
-
-    Two updaters at once could leave a chunk in an index behind a network that is gone from the
-    record: the slower one writes it after the faster one has removed it. Embedded indexes have
-    locks of their own.
-    """
-    if least and _lacking(index, changes) < least:
-        return
-    with lock(role) if index.remote else nullcontext(True) as free:
-        if free:
-            index.catch_up(changes)
-            if not least:
-                index.compact(changes)
-            return
-    if _lacking(index, changes):
-        raise IndexLocked
 
 
 def _lacking(index: SearchIndex[Log, Snapshot], changes: Log) -> int:

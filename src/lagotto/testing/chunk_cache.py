@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
@@ -16,7 +16,7 @@ from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.filters import Eq
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Entry, Store
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.strategies import documents
+from lagotto.testing.strategies import SLOW, documents
 
 VECTORS = ChunkEmbedder(HashEmbedder(dimension=16))
 CHUNKERS_TRIED = ("recursive:16/4", "parent-child:48/16/4", "document")
@@ -65,6 +65,14 @@ class ChunkCacheContract:
             await store.write([await stored(DOCUMENT)])
             yield store
 
+    async def saved(
+        self, store: Store, *, ttl: float | None = None
+    ) -> tuple[CacheKey, CachedChunks]:
+        """A set of chunks of DOCUMENT, cached."""
+        key, kept = await derived(DOCUMENT, chunker="recursive:16/4")
+        await cache_of(store).save({key: kept}, ttl=ttl)
+        return key, kept
+
     async def test_what_is_saved_comes_back(self, store: Store) -> None:
         sets = dict([await derived(DOCUMENT, chunker=name) for name in CHUNKERS_TRIED])
         await cache_of(store).save(sets, ttl=None)
@@ -72,16 +80,10 @@ class ChunkCacheContract:
         assert loaded.keys() == sets.keys()
         assert all(same(loaded[key], kept) for key, kept in sets.items())
 
-    @settings(
-        max_examples=25,
-        deadline=None,
-        suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
-    )
+    @settings(SLOW, max_examples=25)
     @given(documents())
-    def test_chunks_of_any_document_come_back(self, document: Document) -> None:
-        asyncio.run(self._check_round_trip(document.model_copy(update={"id": "any"})))
-
-    async def _check_round_trip(self, document: Document) -> None:
+    async def test_chunks_of_any_document_come_back(self, document: Document) -> None:
+        document = document.model_copy(update={"id": "any"})
         async with self.make() as store:
             await store.write([await stored(document)])
             for name in CHUNKERS_TRIED:
@@ -90,8 +92,7 @@ class ChunkCacheContract:
                 assert same((await cache_of(store).load([key]))[key], kept)
 
     async def test_another_chunker_model_or_content_is_another_entry(self, store: Store) -> None:
-        key, kept = await derived(DOCUMENT, chunker="recursive:16/4")
-        await cache_of(store).save({key: kept}, ttl=None)
+        key, _ = await self.saved(store)
         others = [
             key._replace(chunker_id="recursive:24/4"),
             key._replace(model_id="another"),
@@ -102,24 +103,21 @@ class ChunkCacheContract:
         assert list(await cache_of(store).load([*others, key])) == [key]
 
     async def test_a_second_save_replaces_the_first(self, store: Store) -> None:
-        key, kept = await derived(DOCUMENT, chunker="recursive:16/4")
+        key, kept = await self.saved(store)
         other = CachedChunks(kept.chunks, -kept.vectors)
-        await cache_of(store).save({key: kept}, ttl=None)
         await cache_of(store).save({key: other}, ttl=None)
         assert same((await cache_of(store).load([key]))[key], other)
         assert await cache_of(store).clear() == 1
 
     async def test_entries_expire(self, store: Store) -> None:
-        key, kept = await derived(DOCUMENT, chunker="recursive:16/4")
-        await cache_of(store).save({key: kept}, ttl=3600)
+        key, kept = await self.saved(store, ttl=3600)
         assert key in await cache_of(store).load([key])
         await cache_of(store).save({key: kept}, ttl=0.001)
         await asyncio.sleep(0.02)
         assert await cache_of(store).load([key]) == {}
 
     async def test_entries_go_with_their_content(self, store: Store) -> None:
-        key, kept = await derived(DOCUMENT, chunker="recursive:16/4")
-        await cache_of(store).save({key: kept}, ttl=None)
+        key, _ = await self.saved(store)
         changed = Document(id=DOCUMENT.id, text="Only a pond.")
         await store.write([await stored(changed)])
         assert await cache_of(store).load([key]) == {}
@@ -127,10 +125,8 @@ class ChunkCacheContract:
         assert await cache_of(store).load([key]) == {}
 
     async def test_entries_go_with_their_document(self, store: Store) -> None:
-        key, kept = await derived(DOCUMENT, chunker="recursive:16/4")
-        await cache_of(store).save({key: kept}, ttl=None)
+        await self.saved(store)
         await store.delete(Eq("document_id", DOCUMENT.id))
-        assert await cache_of(store).load([key]) == {}
         assert await cache_of(store).clear() == 0
 
     async def test_what_belongs_to_no_document_is_not_kept(self, store: Store) -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from itertools import groupby, pairwise
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers.base import Chunker
 from lagotto.documents import Chunk, Document, Span, common_path
-from lagotto.testing.strategies import documents, texts
-
-_settings = settings(
-    suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow], deadline=None
-)
+from lagotto.testing.strategies import SLOW, documents, texts
 
 
 class ChunkerContract:
@@ -24,12 +20,12 @@ class ChunkerContract:
     size: int
     overlap: int
 
-    @_settings
+    @SLOW
     @given(documents())
     def test_promises_hold_for_structured_documents(self, document: Document) -> None:
         self.check(document)
 
-    @_settings
+    @SLOW
     @given(texts())
     def test_promises_hold_for_any_text(self, text: str) -> None:
         self.check(Document(text=text))

@@ -110,6 +110,13 @@ class RebuildContract:
     def _embedders(self) -> None:
         EMBEDDERS.register("hashed", hashed)
 
+    @pytest.fixture
+    async def base(self, location: str | Path) -> AsyncIterator[AsyncKnowledgeBase]:
+        """A base with DOCUMENTS, made with OLD."""
+        async with AsyncKnowledgeBase(location, **OLD) as base:
+            await base.add(*DOCUMENTS)
+            yield base
+
     async def test_naming_the_chunker_of_the_base_cuts_again(
         self, location: str | Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -175,22 +182,22 @@ class RebuildContract:
             expected = await fresh_answers(self.choices[1], left)
             assert texts(await answers(base)) == texts(expected)
 
-    async def test_searches_see_the_former_state_meanwhile(self, location: str | Path) -> None:
-        async with AsyncKnowledgeBase(location, **OLD) as base:
-            await base.add(*DOCUMENTS)
-            before = await answers(base)
-            after = await fresh_answers(self.choices[1], DOCUMENTS)
-            async with AsyncKnowledgeBase(location) as other:
-                running = asyncio.create_task(base.rebuild(**self.choices[1]))
-                seen = []
-                while not running.done():
-                    seen.append(await answers(other))
-                    await asyncio.sleep(0)
-                await running
-                assert all(found in (before, after) for found in seen)
-                assert seen[0] == before
-                assert await answers(other) == after
-                assert await answers(base) == after
+    async def test_searches_see_the_former_state_meanwhile(
+        self, location: str | Path, base: AsyncKnowledgeBase
+    ) -> None:
+        before = await answers(base)
+        after = await fresh_answers(self.choices[1], DOCUMENTS)
+        async with AsyncKnowledgeBase(location) as other:
+            running = asyncio.create_task(base.rebuild(**self.choices[1]))
+            seen = []
+            while not running.done():
+                seen.append(await answers(other))
+                await asyncio.sleep(0)
+            await running
+            assert all(found in (before, after) for found in seen)
+            assert seen[0] == before
+            assert await answers(other) == after
+            assert await answers(base) == after
 
     async def test_a_rebuild_goes_on_where_it_was_stopped(self, location: str | Path) -> None:
         async with AsyncKnowledgeBase(location, **OLD) as base:
@@ -208,23 +215,19 @@ class RebuildContract:
             assert report.done == len(DOCUMENTS)
             assert await answers(base) == await fresh_answers(self.choices[1], DOCUMENTS)
 
-    async def test_another_choice_begins_anew(self, location: str | Path) -> None:
-        async with AsyncKnowledgeBase(location, **OLD) as base:
-            await base.add(*DOCUMENTS)
-            with pytest.raises(Stop):
-                await base.rebuild(**self.choices[1], progress=stopping_at(1))
-            assert (await base.rebuild(**self.choices[2])).resumed == 0
-            assert await answers(base) == await fresh_answers(self.choices[2], DOCUMENTS)
+    async def test_another_choice_begins_anew(self, base: AsyncKnowledgeBase) -> None:
+        with pytest.raises(Stop):
+            await base.rebuild(**self.choices[1], progress=stopping_at(1))
+        assert (await base.rebuild(**self.choices[2])).resumed == 0
+        assert await answers(base) == await fresh_answers(self.choices[2], DOCUMENTS)
 
-    async def test_changes_meanwhile_are_caught_up_with(self, location: str | Path) -> None:
+    async def test_changes_meanwhile_are_caught_up_with(
+        self, location: str | Path, base: AsyncKnowledgeBase
+    ) -> None:
         changed = document(3).model_copy(update={"text": "Something else, with hazel."})
         changed = Document.model_validate(changed.model_dump(exclude={"content_hash"}))
         relabelled = document(4).model_copy(update={"metadata": {"number": -4}})
-        async with (
-            AsyncKnowledgeBase(location, **OLD) as base,
-            AsyncKnowledgeBase(location, **OLD) as other,
-        ):
-            await base.add(*DOCUMENTS)
+        async with AsyncKnowledgeBase(location, **OLD) as other:
             for _ in range(2):
                 with pytest.raises(Stop):
                     await base.rebuild(**self.choices[1], progress=stopping_at(1))
@@ -239,14 +242,10 @@ class RebuildContract:
             assert await base.get("d004") == relabelled
 
     async def test_a_document_added_just_before_the_switch_is_kept(
-        self, location: str | Path, monkeypatch: pytest.MonkeyPatch
+        self, location: str | Path, base: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         late = [document(77)]
-        async with (
-            AsyncKnowledgeBase(location, **OLD) as base,
-            AsyncKnowledgeBase(location, **OLD) as other,
-        ):
-            await base.add(*DOCUMENTS)
+        async with AsyncKnowledgeBase(location, **OLD) as other:
             stage = base.store.staging
 
             @asynccontextmanager
@@ -267,13 +266,13 @@ class RebuildContract:
             expected = await fresh_answers(self.choices[1], [*DOCUMENTS, document(77)])
             assert texts(await answers(base)) == texts(expected)
 
-    async def test_others_notice_at_once(self, location: str | Path) -> None:
+    async def test_others_notice_at_once(
+        self, location: str | Path, base: AsyncKnowledgeBase
+    ) -> None:
         async with (
-            AsyncKnowledgeBase(location, **OLD) as base,
             AsyncKnowledgeBase(location) as other,
             AsyncKnowledgeBase(location, embedder="hashed:old/64") as stubborn,
         ):
-            await base.add(*DOCUMENTS)
             assert await answers(other) == await answers(stubborn) == await answers(base)
             await base.rebuild(**self.choices[1])
             assert await answers(other) == await answers(base)
@@ -291,26 +290,24 @@ class RebuildContract:
             await base.add(*DOCUMENTS)
             assert await answers(base) == await fresh_answers(self.choices[1], DOCUMENTS)
 
-    async def test_an_embedder_that_fails_leaves_the_base_alone(self, location: str | Path) -> None:
+    async def test_an_embedder_that_fails_leaves_the_base_alone(
+        self, base: AsyncKnowledgeBase
+    ) -> None:
         class Failing(HashEmbedder):
             async def embed(self, texts: Any, *, role: Role) -> Any:
                 raise Stop
 
-        async with AsyncKnowledgeBase(location, **OLD) as base:
-            await base.add(*DOCUMENTS)
-            before = await answers(base)
-            with pytest.raises(Stop):
-                await base.rebuild(embedder=Failing(model_id="failing", dimension=8))
-            assert await answers(base) == before
+        before = await answers(base)
+        with pytest.raises(Stop):
+            await base.rebuild(embedder=Failing(model_id="failing", dimension=8))
+        assert await answers(base) == before
 
-    async def test_one_rebuild_at_a_time(self, location: str | Path) -> None:
+    async def test_one_rebuild_at_a_time(
+        self, location: str | Path, base: AsyncKnowledgeBase
+    ) -> None:
         if not self.durable:  # a base in memory has one process
             return
-        async with (
-            AsyncKnowledgeBase(location, **OLD) as base,
-            AsyncKnowledgeBase(location, **OLD) as other,
-        ):
-            await base.add(*DOCUMENTS)
+        async with AsyncKnowledgeBase(location, **OLD) as other:
             config = (await base.store.config()).model_copy(update={"generation": 1})
             async with base.store.staging(config):
                 with pytest.raises(StoreBusyError, match="another process is rebuilding"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from lagotto.documents import Block, Document, Heading, Page, Span
@@ -24,6 +25,11 @@ from lagotto.filters import (
     Or,
 )
 from lagotto.filters.algebra import Operand
+
+SLOW = settings(
+    suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow], deadline=None
+)
+"""For contracts: several classes inherit a test, and what they test may take its time."""
 
 _SAMPLES = """
 the cat sat on a mat. Dr. Smith, e.g., went home! Really? 3.14 naïve Straße поле чудес. 你好。 世界

@@ -10,21 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.indexes.base import FilterKeys, LogPosition
+from lagotto.indexes.base import FilterKeys
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.tantivy import index as text_index
-from lagotto.indexes.tantivy import search
-from lagotto.indexes.tantivy.files import TantivyMeta
+from lagotto.indexes.tantivy import search as searching
 from lagotto.indexes.tantivy.index import (
     LONGEST_STEP,
     SHORTEST_STEP,
     TantivyIndex,
+    TantivyMeta,
     TantivyWriter,
     open_tantivy,
     step_size,
 )
 from lagotto.indexes.text_query import Term, TextQuery, Word
 from lagotto.testing.indexes import MemoryChangeLog, embedded_site
+from tests.indexes.tantivy.written import search, write
 
 
 @pytest.mark.parametrize(
@@ -49,10 +50,10 @@ def test_a_step_is_neither_long_nor_tiny(missing: int) -> None:
 
 
 def test_eight_steps_become_one_segment(tmp_path: Path) -> None:
-    index = TantivyWriter.open(tmp_path)
+    index = TantivyWriter(tmp_path)
     for step in range(8):
         added = [(step * 50 + number, ["word"]) for number in range(50)]
-        index.apply(added=added, removed=(), since=step, position=LogPosition(step + 1, 0))
+        write(index, step, step + 1, added=added)
     index.reload_if_changed()
     assert index.snapshot.searcher.num_segments == 1
 
@@ -70,13 +71,13 @@ def test_small_segments_are_merged_in_time(tmp_path: Path, monkeypatch: pytest.M
         assert index.position == log.head
         segments.append(writer.snapshot.searcher.num_segments)
     assert segments == [1, 2, 1, 2, 1, 2, 1, 2, 1]
-    assert len(writer.snapshot.search(TextQuery(((Term("word"),),)), 999)) == 180
+    assert len(search(writer.snapshot, TextQuery(((Term("word"),),)), 999)) == 180
     log.remove(1)  # what was removed has no part of its own
     for number in range(20):
         log.add(f"word and another{number}", language="en")
     found = index.catch_up(log)
     assert found is not None
-    assert len(writer.snapshot.search(TextQuery(((Term("word"),),)), 999)) == 199
+    assert len(search(writer.snapshot, TextQuery(((Term("word"),),)), 999)) == 199
 
 
 @pytest.mark.parametrize(
@@ -100,11 +101,11 @@ def test_segments_of_the_layer_of_small_ones(sizes: list[int], mergeable: int) -
 def test_two_ways_to_find_what_matches(
     listed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "LISTED_PER_KEY", listed)
-    index = TantivyWriter.open(tmp_path)
+    monkeypatch.setattr(searching, "LISTED_PER_KEY", listed)
+    index = TantivyWriter(tmp_path)
     added = [(key, ["even" if key % 2 == 0 else "odd", f"w{key}"]) for key in range(1, 61)]
-    index.apply(added=added, removed=(), since=0, position=LogPosition(1, 0))
-    index.apply(added=(), removed=[4, 10], since=1, position=LogPosition(2, 0))
+    write(index, 0, 1, added=added)
+    write(index, 1, 2, removed=[4, 10])
     among = np.array([2, 3, 4, 10, 40, 99])
     for word, right in (("even", [2, 40]), ("odd", [3]), ("w40", [40]), ("w41", []), ("w4", [])):
         found = index.snapshot.matching(Word((word, "missing")), among=among)
@@ -136,7 +137,7 @@ def test_a_half_made_index_is_checked_when_its_writer_has_finished(
         checking.start()
         checking.join(0.3)
         assert levels == []
-        TantivyWriter.open(half_made.folder)
+        TantivyWriter(half_made.folder)
     checking.join()
     assert levels == ["ok"]
 

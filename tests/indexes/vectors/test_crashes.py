@@ -124,7 +124,6 @@ def test_a_killed_writer_leaves_a_whole_generation(tmp_path: Path) -> None:
             time.sleep(0.001 * attempt)
         index = load(tmp_path)
         assert is_whole(index, sizes=ANY_SIZE)
-        assert index is not None
         assert len(index.snapshot) >= size
 
 
@@ -136,5 +135,4 @@ def test_readers_find_a_whole_generation_while_another_process_writes(tmp_path: 
             assert said.readline(), "the writer ended"
             index = load(tmp_path)
             assert is_whole(index, sizes=ANY_SIZE)
-            assert index is not None
             seen.add(len(index.snapshot))

@@ -1,35 +1,32 @@
-"""The tantivy index of a base: follows the change log, and is rebuilt from it."""
+"""The tantivy index of a base: follows the change log, is rebuilt from it, and its files."""
 
 from __future__ import annotations
 
 import logging
+import math
+import mmap
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from pydantic import BaseModel
 from tantivy import Document, Index, IndexWriter, Query
 
-from lagotto._internal.concurrency import checkpoint, give_way, in_thread
+from lagotto._internal.concurrency import checkpoint, give_way
+from lagotto.documents import Record
 from lagotto.errors import IndexDamagedError, StoreBusyError, StoreError
 from lagotto.indexes.base import (
-    IMMEDIATE_CHUNKS,
+    DAMAGED,
     OTHER_HISTORY,
     START,
     ChangeLog,
-    ChunkKeys,
-    ChunkText,
-    FilterKeys,
     Finding,
-    Hits,
     LogPosition,
     TextIndex,
-    TextSnapshot,
-    TextStatistics,
     damaged_index,
     index_state,
     is_of,
@@ -38,33 +35,19 @@ from lagotto.indexes.base import (
     text_rules,
 )
 from lagotto.indexes.bm25 import VocabularyCache
-from lagotto.indexes.folder import IndexFolder
+from lagotto.indexes.folder import IndexFolder, sync_folder, write_file
 from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.tantivy.files import (
-    ALL_FILES,
-    ANNOUNCEMENT,
-    META,
-    SEGMENTS_MERGED,
-    SMALL_FILES,
-    Announcement,
-    TantivyMeta,
-    check_files,
-    fingerprint,
-    read_state,
-    tantivy_errors,
-)
 from lagotto.indexes.tantivy.search import (
     DOCUMENT,
     KEY,
-    MOST_KEYS_LOOKED_UP,
     TERMS,
     HeldTerm,
     TantivySnapshot,
+    TantivyText,
     index_schema,
-    scores_of,
     stored_length,
+    tantivy_errors,
 )
-from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word
 from lagotto.terms import index_terms
 
 log = logging.getLogger(__name__)
@@ -72,11 +55,6 @@ log = logging.getLogger(__name__)
 MOST_DEAD = 0.2
 """Removed chunks still count in the statistics of BM25 until their segment is merged; with a
 greater share of them than this the index is rebuilt."""
-
-IMMEDIATE_WORDS = 32
-"""With more words, even a small base is searched in a thread: 200 of them take 10 ms."""
-
-T = TypeVar("T")
 
 
 class TantivyIndex(TextIndex[ChangeLog]):
@@ -87,7 +65,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
 
     def __init__(self, folder: Path, *, indexes: IndexFolder, timeout: float) -> None:
         self.folder = folder
-        self.vocabularies = VocabularyCache()
+        self._vocabularies = VocabularyCache()
         self._indexes = indexes
         self._timeout = timeout
         self._index: TantivyWriter | None = None
@@ -103,13 +81,10 @@ class TantivyIndex(TextIndex[ChangeLog]):
         return index.snapshot.position if index else START
 
     def catch_up(self, changes: ChangeLog) -> TantivyText | None:
-        index = self._index
-        snapshot = index.snapshot if index else None
+        snapshot = self._index.snapshot if self._index else None
         if snapshot is None or snapshot.position != changes.head:
             snapshot = self._caught_up(changes)
-        if snapshot.position != changes.head:
-            return None
-        return TantivyText(self, snapshot, changes)
+        return self._view(snapshot, changes) if snapshot.position == changes.head else None
 
     def latest(self, changes: ChangeLog) -> TantivyText | None:
         served = self._served
@@ -121,7 +96,16 @@ class TantivyIndex(TextIndex[ChangeLog]):
         if served is None:
             return None
         self._served = served
-        return TantivyText(self, served, changes)
+        return self._view(served, changes)
+
+    def _view(self, snapshot: TantivySnapshot, changes: ChangeLog) -> TantivyText:
+        def repaired(_: TantivySnapshot, problem: IndexDamagedError) -> TantivySnapshot:
+            with self._changing:
+                self._served = None
+                self._empty(DAMAGED, "text", problem)
+                return self._caught_up(changes)
+
+        return TantivyText(snapshot, changes, vocabularies=self._vocabularies, repaired=repaired)
 
     def applied_seq(self, changes: ChangeLog) -> int:
         try:
@@ -136,24 +120,21 @@ class TantivyIndex(TextIndex[ChangeLog]):
             index = self._opened()
             index.reload_if_changed()
             if index.snapshot.position == position:
-                log.warning(OTHER_HISTORY, "text")
-                self._empty()
+                self._empty(OTHER_HISTORY, "text")
 
     def compact(self, changes: ChangeLog) -> None:
         """Rebuild the index if too many of its chunks are removed ones."""
         with self._changing:
-            index = self._index
-            if (
-                index is None
-                or index.dead_share <= MOST_DEAD
-                or index.snapshot.position != changes.head
-            ):
+            snapshot = self._index.snapshot if self._index else None
+            if snapshot is None or snapshot.position != changes.head:
                 return
-            with self._indexes.lock(timeout=self._timeout):
-                self._empty()
-                self._opened()  # so that no other process misses it
-            self._caught_up(changes)
-            self._served = None
+            if snapshot.dead > MOST_DEAD * snapshot.total:
+                with self._indexes.lock(timeout=self._timeout):
+                    self._index = None
+                    self._indexes.delete(self.folder)
+                    self._opened()  # so that no other process misses it
+                self._caught_up(changes)
+                self._served = None
 
     def close(self) -> None:
         """Nothing to save: every commit is on the disk."""
@@ -163,7 +144,11 @@ class TantivyIndex(TextIndex[ChangeLog]):
         if not self.folder.exists():
             return missing_index("text")
         try:
-            position, meta = self._verified()
+            try:
+                position, meta = _verified(self.folder)
+            except StoreError:  # what looks damaged may be half written
+                with self._changing, self._indexes.lock(timeout=self._timeout):
+                    position, meta = _verified(self.folder)
         except StoreBusyError as exc:
             return Finding(level="note", what=f"the text index is being written: {exc}")
         except StoreError as exc:
@@ -175,21 +160,6 @@ class TantivyIndex(TextIndex[ChangeLog]):
             return Finding(level="note", what=what, advice="the next search rebuilds it")
         return index_state("text", changes, position.seq, where=self.folder)
 
-    def _verified(self) -> tuple[LogPosition, TantivyMeta]:
-        """Read every file; one that looks damaged may be half written: then under the lock."""
-        try:
-            return _verify(self.folder)
-        except StoreError:
-            with self._changing, self._indexes.lock(timeout=self._timeout):
-                return _verify(self.folder)
-
-    def repaired(self, problem: IndexDamagedError, changes: ChangeLog) -> TantivySnapshot:
-        """The index rebuilt after damage that a search has found."""
-        with self._changing:
-            self._served = None
-            self._drop_damaged(problem)
-            return self._caught_up(changes)
-
     def _caught_up(self, changes: ChangeLog) -> TantivySnapshot:
         """Step by step, so that other processes get the lock; mostly one step does all."""
         last = changes.head.seq
@@ -198,20 +168,14 @@ class TantivyIndex(TextIndex[ChangeLog]):
             if self.position.seq < last:
                 log.info("text index: reading changes %d to %d", self.position.seq, last)
             while True:
-                with (
-                    tantivy_errors(self.folder),
-                    self._indexes.lock(timeout=self._timeout),
-                ):
-                    snapshot = self._repairing_step(changes, size)
+                with tantivy_errors(self.folder), self._indexes.lock(timeout=self._timeout):
+                    try:
+                        snapshot = self._step(changes, size)
+                    except IndexDamagedError as exc:
+                        self._empty(DAMAGED, "text", exc)
+                        snapshot = self._step(changes, size)
                 if snapshot.position.seq >= last:
                     return snapshot
-
-    def _repairing_step(self, changes: ChangeLog, size: int) -> TantivySnapshot:
-        try:
-            return self._step(changes, size)
-        except IndexDamagedError as exc:
-            self._drop_damaged(exc)
-            return self._step(changes, size)
 
     def _step(self, changes: ChangeLog, size: int) -> TantivySnapshot:
         index = self._opened()
@@ -220,20 +184,23 @@ class TantivyIndex(TextIndex[ChangeLog]):
         if seq > changes.head.seq:
             return index.snapshot
         if changes.token_at(seq) != token:
-            log.warning(OTHER_HISTORY, "text")
-            self._empty()
+            self._empty(OTHER_HISTORY, "text")
         index = self._opened()
         for start, stop in islice(changes.ranges(since=self.position.seq, at_once=size), 1):
             last = stop == changes.head.seq and stop - start >= LEAST_MERGED
-            index.apply_all(_batches(changes, start, stop, commits=index.commits if last else 1))
+            index.apply(_batches(changes, start, stop, commits=index.commits if last else 1))
         return index.snapshot
 
     def _readable(self) -> TantivySnapshot | None:
         """The index as it is on the disk, opened for reading; None if it can't be read now."""
         index = self._index
         try:
-            if index is None:
-                index = self._opened_to_read()
+            # while another thread has the lock, the index is being rebuilt
+            if index is None and self._changing.acquire(blocking=False):
+                try:
+                    index = self._opened() if (self.folder / META).exists() else None
+                finally:
+                    self._changing.release()
             if index is not None:
                 index.reload_if_changed()
         except IndexDamagedError as exc:
@@ -245,49 +212,39 @@ class TantivyIndex(TextIndex[ChangeLog]):
             return None
         return index.snapshot if index is not None else None
 
-    def _opened_to_read(self) -> TantivyWriter | None:
-        if not self._changing.acquire(blocking=False):  # it is being rebuilt
-            return None
-        try:
-            return self._opened() if (self.folder / META).exists() else None
-        finally:
-            self._changing.release()
-
     def _opened(self) -> TantivyWriter:
         if self._index is None:
             self._indexes.refuse_links()
-            index = TantivyWriter.open(self.folder)
-            index.verify()
-            self._index = index
+            self._index = TantivyWriter(self.folder)
         return self._index
 
-    def _drop_damaged(self, problem: IndexDamagedError) -> None:
-        log.warning("the text index is damaged, and rebuilt from the database: %s", problem)
-        self._empty()
-
-    def _empty(self) -> None:
+    def _empty(self, why: str, *values: object) -> None:
+        log.warning(why, *values)
         self._index = None
         self._indexes.delete(self.folder)
 
 
 def open_tantivy(site: IndexSite) -> TantivyIndex:
-    """The tantivy index of a base."""
     folder = site.folder("text", text_rules())
     return TantivyIndex(folder, indexes=site.own_folder, timeout=site.timeout)
 
 
-def _verify(folder: Path) -> tuple[LogPosition, TantivyMeta]:
+def _verified(folder: Path) -> tuple[LogPosition, TantivyMeta]:
     with tantivy_errors(folder):
         state = read_state(folder)
-        check_files(folder, ALL_FILES)
+        check_files(folder)
     return state
 
 
 def _batches(changes: ChangeLog, start: int, stop: int, *, commits: int) -> list[Batch]:
     """A range of changes; with several commits, the last changes have one each."""
-    texts = changes.added_texts(start, stop)
-    terms = {chunk.key: " ".join(_analyzed(chunk)) for chunk in texts}
-    owners = {chunk.key: chunk.document for chunk in texts}
+    terms: dict[int, str] = {}
+    owners: dict[int, int] = {}
+    for chunk in changes.added_texts(start, stop):
+        checkpoint()
+        give_way()
+        terms[chunk.key] = " ".join(index_terms(chunk.text, chunk.language))
+        owners[chunk.key] = chunk.document
     removed = changes.removed(start, stop).tolist()
     first = stop if removed else stop - commits + 1
     return [
@@ -300,12 +257,6 @@ def _batches(changes: ChangeLog, start: int, stop: int, *, commits: int) -> list
         )
         for since, seq in pairwise([start, *range(first, stop + 1)])
     ]
-
-
-def _analyzed(chunk: ChunkText) -> list[str]:
-    checkpoint()
-    give_way()
-    return index_terms(chunk.text, chunk.language)
 
 
 LEAST_MERGED = 1_000
@@ -336,71 +287,151 @@ def step_size(missing: int) -> int:
     return max(size, SHORTEST_STEP)
 
 
-class TantivyText(TextSnapshot):
-    """A TextSnapshot of a tantivy index; one that turns out to be damaged is rebuilt once."""
+META = "meta.json"
+ANNOUNCEMENT = "stamp.json"
 
-    def __init__(self, index: TantivyIndex, snapshot: TantivySnapshot, changes: ChangeLog) -> None:
-        self._index = index
-        self._snapshot = snapshot
-        self._changes = changes
-        self.position = snapshot.position
-        self.immediate = snapshot.count <= IMMEDIATE_CHUNKS
-        self._whole: tuple[TextQuery, FilterKeys | None, Hits] | None = None
-        """The last query of which all hits were seen, among the allowed chunks."""
+SEGMENT_FILES = frozenset({"term", "fast", "fieldnorm", "idx", "pos", "store"})
+"""Kinds of files that every segment has; with dead documents, it also has a file of their marks."""
 
-    async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
-        seen = await self._ask(
-            lambda index: index.seen(query, k, allowed=allowed), brief=self._is_brief(query)
-        )
-        if seen.whole:
-            self._whole = query, allowed, seen.hits
-        return seen.hits[:k]
+SEGMENTS_MERGED = 8
+LEAST_LAYER = 10_000
+LAYER_RATIO = 2**0.75
+"""tantivy merges eight segments or more whose sizes, in chunks, are of the same layer: the smaller
+ones of a layer have no less than the largest divided by LAYER_RATIO, and all up to LEAST_LAYER
+count as having that."""
 
-    async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        if self._whole is not None and self._whole[0] == query:
-            _, allowed, hits = self._whole
-            if allowed is None or allowed.contains(keys).all():
-                return scores_of(hits, keys)
-        return await self._ask(lambda index: index.scores(query, keys), brief=self._is_brief(query))
 
-    async def held(self, terms: Sequence[str], allowed: FilterKeys, *, most: int) -> list[str]:
-        if len(allowed.keys) > MOST_KEYS_LOOKED_UP:
-            return await super().held(terms, allowed, most=most)
-        return await self._ask(lambda index: index.held(terms, allowed), brief=self.immediate)
+class Deletes(BaseModel):
+    """The dead documents of a segment."""
 
-    def _is_brief(self, query: TextQuery) -> bool:
-        return self.immediate and len(query.words) <= IMMEDIATE_WORDS
+    num_deleted_docs: int
+    opstamp: int
 
-    async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
-        return await self._ask(lambda index: index.matching(match, among=among))
 
-    async def frequencies(self, words: Sequence[Word]) -> list[int]:
-        return await self._ask(
-            lambda index: [index.document_frequency(word) for word in words], brief=True
-        )
+class TantivySegment(BaseModel):
+    """A part of the index that never changes, but for the documents that die in it."""
 
-    async def statistics(self) -> TextStatistics:
-        snapshot = self._snapshot
-        return TextStatistics(snapshot.count, snapshot.mean_length, stored_length)
+    segment_id: str
+    max_doc: int
+    deletes: Deletes | None
 
-    async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
-        known = self._index.vocabularies
-        ready = known.ready(self.position)
-        if ready is not None and wanted.is_known(ready, words):
-            return wanted.find_all(ready, words)  # in less time than changing threads takes
-        return await self._ask(
-            lambda index: wanted.find_all(known.at(index.position, index.vocabulary), words)
-        )
+    @property
+    def live(self) -> int:
+        return self.max_doc - (self.deletes.num_deleted_docs if self.deletes else 0)
 
-    async def _ask(self, question: Callable[[TantivySnapshot], T], *, brief: bool = False) -> T:
+    @property
+    def files(self) -> list[str]:
+        stem = self.segment_id.replace("-", "")
+        marks = [f"{stem}.{self.deletes.opstamp}.del"] if self.deletes else []
+        return [*(f"{stem}.{kind}" for kind in sorted(SEGMENT_FILES)), *marks]
+
+
+class TantivyMeta(BaseModel):
+    """What tantivy itself writes about an index; only the part that matters here."""
+
+    opstamp: int
+    segments: tuple[TantivySegment, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> TantivyMeta:
+        return cls.model_validate_json((folder / META).read_bytes())
+
+    @property
+    def total(self) -> int:
+        """How many documents there are, dead ones included."""
+        return sum(segment.max_doc for segment in self.segments)
+
+    @property
+    def mergeable(self) -> int:
+        """How many segments tantivy would merge with small new ones, once there are enough."""
+        sizes = sorted((max(each.live, LEAST_LAYER) for each in self.segments), reverse=True)
+        count, top = 0, math.inf
+        for size in [*sizes, LEAST_LAYER]:
+            if size < top / LAYER_RATIO:
+                count, top = 0, size
+            count += 1
+        return count - 1
+
+    @property
+    def dead(self) -> int:
+        """How many documents are removed, but still in the statistics."""
+        return sum(each.deletes.num_deleted_docs for each in self.segments if each.deletes)
+
+
+class Footer(BaseModel):
+    """What tantivy writes at the end of each segment file; only the part that matters here."""
+
+    crc: int
+
+
+class Announcement(Record):
+    """What is about to be committed: from which opstamp, and the positions before and after."""
+
+    format: Literal[2] = 2
+    base: int
+    before: LogPosition
+    after: LogPosition
+
+    @classmethod
+    def read(cls, folder: Path) -> Announcement:
+        return cls.model_validate_json((folder / ANNOUNCEMENT).read_bytes())
+
+    def write(self, folder: Path) -> None:
+        """Replace the last one, on disk for good; only the one writer of an index may do that."""
+        made = folder / f"{ANNOUNCEMENT}.new"
+        write_file(made, [self.model_dump_json().encode()])
+        made.replace(folder / ANNOUNCEMENT)
+        sync_folder(folder)
+
+
+def read_state(folder: Path) -> tuple[LogPosition, TantivyMeta]:
+    """The last change that the index holds, and its segments.
+
+    With a commit in between by another process the number is too small, never too large: the
+    announcement has to be read first.
+    """
+    if not (folder / ANNOUNCEMENT).exists() and (meta := TantivyMeta.read(folder)).opstamp == 0:
+        return START, meta
+    announced = Announcement.read(folder)
+    meta = TantivyMeta.read(folder)
+    return announced.before if meta.opstamp == announced.base else announced.after, meta
+
+
+def fingerprint(folder: Path) -> tuple[int, ...]:
+    """Changes with each commit, merge and announcement, which all replace a file by a new one."""
+    numbers: list[int] = []
+    for path in (folder / META, folder / ANNOUNCEMENT):
+        if path.exists():
+            found = path.stat()
+            numbers += (found.st_ino, found.st_mtime_ns, found.st_size)
+    return tuple(numbers)
+
+
+def check_files(folder: Path) -> None:
+    """Raise IndexDamagedError unless all segment files have the right checksums.
+
+    Reads about two gigabytes a second.
+    """
+    meta = TantivyMeta.read(folder)
+    for name in (name for segment in meta.segments for name in segment.files):
         try:
-            return question(self._snapshot) if brief else await in_thread(question, self._snapshot)
-        except IndexDamagedError as exc:
-            problem = exc
-        self._snapshot = await self._changes.run(
-            lambda: self._index.repaired(problem, self._changes)
-        )
-        return await in_thread(question, self._snapshot)
+            intact = _is_intact(folder / name)
+        except FileNotFoundError as exc:
+            if TantivyMeta.read(folder) != meta:  # merged and cleared away by a writer just now
+                return check_files(folder)
+            raise IndexDamagedError(f"the text index {folder} has lost {name}") from exc
+        if not intact:
+            raise IndexDamagedError(f"the text index {folder} has a wrong checksum in {name}")
+    return None
+
+
+def _is_intact(path: Path) -> bool:
+    """Whether the checksum is right that tantivy puts, as JSON, at the end of each file."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        size = int.from_bytes(content[-8:-4], "little")
+        footer = Footer.model_validate_json(content[-8 - size : -8])
+        with memoryview(content) as whole, whole[: -8 - size] as body:
+            return zlib.crc32(body) == footer.crc
 
 
 WRITER_HEAP = 100_000_000
@@ -408,7 +439,12 @@ WRITER_HEAP = 100_000_000
 
 
 class Batch(NamedTuple):
-    """The changes after `since` up to `position`: the terms of chunks that come, keys that go."""
+    """The changes after `since` up to `position`: the terms of chunks that come, keys that go.
+
+    A key that is there already is replaced. As another process may have come part of the way,
+    `removed` has to name all keys that went, even those that came after `since`. `owners` are the
+    documents of the chunks.
+    """
 
     chunks: Mapping[int, str]
     removed: Iterable[int]
@@ -420,32 +456,27 @@ class Batch(NamedTuple):
 class TantivyWriter:
     """A full-text index in a folder: many readers, one writer, which holds the folder's lock.
 
-    What can't be used any more raises IndexDamagedError: wipe the folder, open it again and apply
-    everything. `snapshot` is the state of the last `apply` or `reload_if_changed` of this object.
+    What can't be used any more raises IndexDamagedError, also when it is opened: wipe the folder,
+    open it again and apply everything. `snapshot` is the state of the last `apply` or
+    `reload_if_changed` of this object.
     """
 
-    def __init__(self, folder: Path, index: Index) -> None:
+    snapshot: TantivySnapshot
+
+    def __init__(self, folder: Path) -> None:
+        """Open the index in `folder`, or make an empty one."""
         self._folder = folder
-        self._index = index
         self._loading = threading.Lock()
         self._held = HeldTerm()
-        self.snapshot, self._seen = self._load()
-
-    @classmethod
-    def open(cls, folder: Path) -> TantivyWriter:
-        """Open the index in `folder`, or make an empty one.
-
-        Files that are missing, cut off or of another version are found here, also wrong bytes in
-        the small ones; `verify` looks at the large ones as well.
-        """
+        self._seen: tuple[int, ...] = ()
         with tantivy_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             if (folder / ANNOUNCEMENT).exists() and not (folder / META).exists():
                 raise IndexDamagedError(f"the text index {folder} has lost {META}")
-            index = Index(index_schema(), str(folder))
-            index.config_reader("manual")
-            check_files(folder, SMALL_FILES)
-        return cls(folder, index)
+            self._index = Index(index_schema(), str(folder))
+            self._index.config_reader("manual")
+            check_files(folder)
+        self.reload_if_changed()
 
     @property
     def commits(self) -> int:
@@ -453,87 +484,43 @@ class TantivyWriter:
         segments = TantivyMeta.read(self._folder).mergeable
         return max(1, SEGMENTS_MERGED - segments) if segments >= LEAST_SEGMENTS else 1
 
-    @property
-    def dead_share(self) -> float:
-        """The part of the documents that is removed but not yet merged away.
+    def apply(self, batches: Iterable[Batch]) -> None:
+        """Apply changes, in a commit each, while no other process writes.
 
-        They are never found, but still count in the BM25 statistics. Only making the index again
-        gets rid of them at once.
+        Another process may have been here: if the index has got to the position of a batch, or was
+        made again and hasn't got to where the batch begins, nothing is done, and the snapshot tells
+        where it is.
         """
-        return self.snapshot.dead / max(1, self.snapshot.total)
-
-    def apply(
-        self,
-        *,
-        added: Iterable[tuple[int, Sequence[str]]],
-        removed: Iterable[int],
-        since: int,
-        position: LogPosition,
-        owners: Mapping[int, int] | None = None,
-    ) -> None:
-        """Apply the changes after `since` up to `position` in one commit: keys come, keys go.
-
-        A key that is there already is replaced. Another process may have been here: if the index
-        has got to `position`, or was made again and hasn't got to `since`, nothing is done, and
-        the snapshot tells where it is. As it may also have come part of the way, `removed` has to
-        name all keys that went, even those that came after `since`. `owners` are the documents of
-        the added chunks.
-        """
-        chunks = {key: " ".join(terms) for key, terms in added}
-        self.apply_all([Batch(chunks, removed, since, position, owners or {})])
-
-    def apply_all(self, batches: Iterable[Batch]) -> None:
-        """Apply changes in several commits, while no other process writes."""
         with self._writing() as writer:
             for batch in batches:
-                self._commit(writer, batch)
+                current, meta = read_state(self._folder)
+                if not batch.since <= current.seq < batch.position.seq:
+                    continue
+                replaced = {*batch.chunks, *batch.removed}
+                _change(writer, batch, replaced)
+                before = current if replaced else batch.position
+                announced = Announcement(base=meta.opstamp, before=before, after=batch.position)
+                announced.write(self._folder)
+                if replaced:
+                    writer.commit()
         self.reload_if_changed()
-
-    def _commit(self, writer: IndexWriter, batch: Batch) -> None:
-        current, meta = read_state(self._folder)
-        if not batch.since <= current.seq < batch.position.seq:
-            return
-        replaced = {*batch.chunks, *batch.removed}
-        _change(writer, batch.chunks, replaced, batch.owners)
-        before = current if replaced else batch.position
-        announced = Announcement(base=meta.opstamp, before=before, after=batch.position)
-        announced.write(self._folder)
-        if replaced:
-            writer.commit()
 
     def reload_if_changed(self) -> None:
         """See the newest commit of any process; costs next to nothing if there is none."""
         with self._loading, tantivy_errors(self._folder):
-            if self._seen != fingerprint(self._folder):
-                self.snapshot, self._seen = self._load()
-
-    def verify(self) -> None:
-        """Compare the checksums of all files; reads about two gigabytes a second."""
-        with tantivy_errors(self._folder):
-            check_files(self._folder, ALL_FILES)
-
-    def _load(self) -> tuple[TantivySnapshot, tuple[int, ...]]:
-        """The newest state with its number, read again if a commit came in between."""
-        while True:
-            snapshot, seen = self._load_once()
-            if seen == fingerprint(self._folder):
-                return snapshot, seen
-
-    def _load_once(self) -> tuple[TantivySnapshot, tuple[int, ...]]:
-        with tantivy_errors(self._folder):
-            seen = fingerprint(self._folder)
-            position, meta = read_state(self._folder)
-            self._index.reload()
-            snapshot = TantivySnapshot(
-                folder=self._folder,
-                searcher=self._index.searcher(),
-                schema=self._index.schema,
-                position=position,
-                total=meta.total,
-                dead=meta.dead,
-                known_term=self._held,
-            )
-        return snapshot, seen
+            while self._seen != (seen := fingerprint(self._folder)):
+                position, meta = read_state(self._folder)
+                self._index.reload()
+                snapshot = TantivySnapshot(
+                    folder=self._folder,
+                    searcher=self._index.searcher(),
+                    position=position,
+                    total=meta.total,
+                    dead=meta.dead,
+                    known_term=self._held,
+                )
+                if seen == fingerprint(self._folder):  # no commit came in between
+                    self.snapshot, self._seen = snapshot, seen
 
     @contextmanager
     def _writing(self) -> Iterator[IndexWriter]:
@@ -557,19 +544,14 @@ class TantivyWriter:
                 writer.wait_merging_threads()
 
 
-def _change(
-    writer: IndexWriter,
-    chunks: Mapping[int, str],
-    replaced: Iterable[int],
-    owners: Mapping[int, int],
-) -> None:
+def _change(writer: IndexWriter, batch: Batch, replaced: Iterable[int]) -> None:
     if keys := sorted(replaced):
         writer.delete_documents_by_query(Query.term_set_query(index_schema(), KEY, keys))
-    for key, terms in chunks.items():
+    for key, terms in batch.chunks.items():
         give_way()
         document = Document()
         document.add_integer(KEY, key)
-        if key in owners:
-            document.add_integer(DOCUMENT, owners[key])
+        if key in batch.owners:
+            document.add_integer(DOCUMENT, batch.owners[key])
         document.add_text(TERMS, terms)
         writer.add_document(document)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from functools import cache, cached_property, reduce
 from operator import or_
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -17,21 +19,34 @@ from tantivy import Occur, Order, Query, Schema, SchemaBuilder, Searcher
 
 from lagotto._internal.memory import paused_collector
 from lagotto.documents import storable
+from lagotto.errors import (
+    IndexDamagedError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    native_panics,
+)
 from lagotto.indexes.base import (
+    IMMEDIATE_CHUNKS,
     NO_HITS,
+    ChangeLog,
     ChunkKeys,
+    EmbeddedSnapshot,
     FilterKeys,
     Hits,
     LogPosition,
+    TextSnapshot,
+    TextStatistics,
     are_among,
     depths,
     top_k,
 )
-from lagotto.indexes.bm25 import idf
-from lagotto.indexes.tantivy.files import tantivy_errors
+from lagotto.indexes.bm25 import VocabularyCache, idf
+from lagotto.indexes.folder import NO_PERMISSION, NO_SPACE
 from lagotto.indexes.text_query import (
     Either,
     Every,
+    Likeness,
     Match,
     Phrase,
     Prefix,
@@ -41,6 +56,9 @@ from lagotto.indexes.text_query import (
     Word,
     as_word,
 )
+
+IMMEDIATE_WORDS = 32
+"""With more words, even a small base is searched in a thread: 200 of them take 10 ms."""
 
 KEY = "key"
 DOCUMENT = "document"
@@ -75,7 +93,6 @@ class TantivySnapshot:
 
     folder: Path
     searcher: Searcher
-    schema: Schema
     position: LogPosition
     total: int
     dead: int
@@ -93,7 +110,7 @@ class TantivySnapshot:
         """The mean length of the chunks in BM25, which tantivy tells only with an explanation."""
         with tantivy_errors(self.folder):
             for term in self._some_terms():
-                query = Query.term_query(self.schema, TERMS, term, "freq")
+                query = Query.term_query(index_schema(), TERMS, term, "freq")
                 for _, address in self.searcher.search(query, 1, count=False).hits:
                     self.known_term.text = term
                     found = _MEAN_LENGTH.search(query.explain(self.searcher, address).to_json())
@@ -107,16 +124,12 @@ class TantivySnapshot:
         for term, _ in self.searcher.terms_with_prefix(TERMS, "", limit=1):
             yield term
 
-    def search(self, query: TextQuery, k: int, *, allowed: FilterKeys | None = None) -> Hits:
-        """The k chunks with the greatest BM25 score, best first, equal ones by key.
+    def search(self, query: TextQuery, k: int, *, allowed: FilterKeys | None = None) -> SeenHits:
+        """The k chunks with the greatest BM25 score, best first, equal ones by key; maybe others.
 
         A word counts with the best of its alternatives. If k of the allowed chunks match, k come
         back. A query without words finds what its condition holds for, by key.
         """
-        return self.seen(query, k, allowed=allowed).hits[:k]
-
-    def seen(self, query: TextQuery, k: int, *, allowed: FilterKeys | None = None) -> SeenHits:
-        """As `search`, with what else was seen."""
         if k < 1 or (allowed and not allowed.keys.size):
             return SeenHits(NO_HITS, sure=True, whole=False)
         if not any(query.words):
@@ -126,8 +139,9 @@ class TantivySnapshot:
             wanted = self._scoring(query)
             if allowed is None:
                 return self._top(wanted, k)
-            seen = self._top_among(wanted, k, allowed, most=self._most_hits(query))
-            return seen or self._inside(wanted, k, allowed)
+            terms = tuple(term.text for word in query.words for term in word)
+            most = self._most_matching(query.where or Word(terms))
+            return self._top_among(wanted, k, allowed, most=most)
 
     def held(self, terms: Sequence[str], allowed: FilterKeys) -> list[str]:
         """Those of the terms that an allowed chunk holds, in one search for BITS_OF_SCORE of them.
@@ -137,21 +151,20 @@ class TantivySnapshot:
         held: list[str] = []
         for start in range(0, len(terms), BITS_OF_SCORE):
             some = terms[start : start + BITS_OF_SCORE]
+            wanted = any_of(
+                Query.boost_query(Query.const_score_query(_holding(term), 1.0), 2.0**bit)
+                for bit, term in enumerate(some)
+            )
+            most = self._most_matching(Word(tuple(some)))
             with tantivy_errors(self.folder):
-                hits = self._with_bits(some, allowed)
+                if most > LISTED_PER_KEY * len(allowed.keys):
+                    hits = self._best(only_where(self._chosen(allowed), wanted), len(allowed.keys))
+                else:
+                    hits = self._best(wanted, most)
+                    hits = hits[allowed.contains(hits.keys)]
             bits = reduce(or_, set(hits.scores.astype(np.int64).tolist()), 0)
             held += [term for bit, term in enumerate(some) if bits >> bit & 1]
         return held
-
-    def _with_bits(self, terms: Sequence[str], allowed: FilterKeys) -> Hits:
-        each = [Query.const_score_query(_holding(self.schema, term), 1.0) for term in terms]
-        wanted = any_of([Query.boost_query(query, 2.0**bit) for bit, query in enumerate(each)])
-        most = self._most_holding(terms)
-        if most > LISTED_PER_KEY * len(allowed.keys):
-            inside = only_where(self._chosen(allowed), wanted)
-            return self._best(inside, max(1, len(allowed.keys)))
-        hits = self._best(wanted, max(1, most))
-        return hits[allowed.contains(hits.keys)]
 
     def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """The BM25 score of each of `keys`, the same as in `search`; 0 without a match."""
@@ -159,15 +172,16 @@ class TantivySnapshot:
             return np.zeros(len(keys), np.float32)
         different = np.unique(keys)
         with tantivy_errors(self.folder):
-            hits = self._best(self._only(different, self._scoring(query)), len(different))
-        return scores_of(hits, keys)
+            inside = only_where(_having(KEY, different), self._scoring(query))
+            hits = self._best(inside, len(different))
+        return hits.scores_of(keys)
 
     def matching(self, match: Match, *, among: ChunkKeys) -> ChunkKeys:
         """Those of the sorted keys `among` for which a condition holds, ascending."""
-        wanted = match_query(self.schema, match)
+        wanted = match_query(match)
         most = self._most_matching(match)
         if len(among) <= MOST_KEYS_LOOKED_UP and most > LISTED_PER_KEY * len(among):
-            wanted, most = self._only(among, wanted), len(among)
+            wanted, most = only_where(_having(KEY, among), wanted), len(among)
         keys = self._in_order(wanted, most)
         return keys[are_among(keys, among)]
 
@@ -195,7 +209,7 @@ class TantivySnapshot:
         present = tuple(term for term, having in held.items() if having)
         if len(present) < 2 and not self.dead:
             return sum(held.values())
-        wanted = match_query(self.schema, Word(present))
+        wanted = match_query(Word(present))
         found = self.searcher.aggregate(wanted, {"n": {"value_count": {"field": KEY}}})
         return int(found["n"]["value"])
 
@@ -204,7 +218,7 @@ class TantivySnapshot:
         known = self._compiled.get(query)
         if known is None:
             words = tuple(map(self._of_one_idf, query.words))
-            known = scoring_query(self.schema, replace(query, words=words))
+            known = scoring_query(replace(query, words=words))
             if len(self._compiled) >= MOST_COMPILED:
                 self._compiled.clear()
             self._compiled[query] = known
@@ -225,7 +239,7 @@ class TantivySnapshot:
     def _first(self, match: Match, k: int, allowed: FilterKeys | None) -> Hits:
         """The k chunks with the least keys."""
         if allowed is None:
-            keys = self._in_order(match_query(self.schema, match), min(k, self.searcher.num_docs))
+            keys = self._in_order(match_query(match), min(k, self.count))
         else:
             keys = self.matching(match, among=allowed.keys)[:k]
         return Hits(keys, np.zeros(len(keys), np.float32))
@@ -239,21 +253,11 @@ class TantivySnapshot:
         with paused_collector():
             return np.array([key for key, _ in found.hits], np.int64)
 
-    def _most_hits(self, query: TextQuery) -> int:
-        """The search finds no more chunks than this."""
-        if query.where is not None:
-            return self._most_matching(query.where)
-        return self._most_holding(term.text for word in query.words for term in word)
-
     def _most_matching(self, match: Match) -> int:
         """A condition holds for no more chunks than this."""
-        if isinstance(match, Word):
-            return self._most_holding(match.terms)
-        return int(self.searcher.num_docs)
-
-    def _most_holding(self, terms: Iterable[str]) -> int:
-        """No more chunks than this hold one of the terms."""
-        return sum(self.searcher.doc_freq(TERMS, term) for term in set(map(storable, terms)))
+        if not isinstance(match, Word):
+            return self.count
+        return sum(self.searcher.doc_freq(TERMS, term) for term in set(map(storable, match.terms)))
 
     def _top(self, wanted: Query, k: int) -> SeenHits:
         """The best k; deeper than k as long as the last ones tie with something unseen."""
@@ -264,10 +268,8 @@ class TantivySnapshot:
                 break
         return seen
 
-    def _top_among(
-        self, wanted: Query, k: int, allowed: FilterKeys, *, most: int
-    ) -> SeenHits | None:
-        """The best k of `allowed`, or None if it is cheaper to search those keys only.
+    def _top_among(self, wanted: Query, k: int, allowed: FilterKeys, *, most: int) -> SeenHits:
+        """The best k of `allowed`, by a search of those alone where that is cheaper.
 
         Where the filter has nothing to do with the query, the first depth is enough, and also
         where it sees all hits, of which there are at most `most`.
@@ -278,10 +280,6 @@ class TantivySnapshot:
             seen = self._within(wanted, k, depth, allowed.keys)
             if seen.sure:
                 return seen
-        return None
-
-    def _inside(self, wanted: Query, k: int, allowed: FilterKeys) -> SeenHits:
-        """The best k in a search of the allowed chunks alone; all of them, if they are few."""
         inside = only_where(self._chosen(allowed), wanted)
         if len(allowed.keys) > MOST_KEYS_LOOKED_UP:
             return self._top(inside, k)
@@ -301,7 +299,7 @@ class TantivySnapshot:
 
     def _best(self, wanted: Query, limit: int) -> Hits:
         """The hits with the greatest scores, best first, equal ones in any order."""
-        found = self.searcher.search(wanted, limit, count=False).hits
+        found = self.searcher.search(wanted, max(1, limit), count=False).hits
         addresses = [address for _, address in found]
         keys = cast("list[int]", self.searcher.fast_field_values(KEY, addresses))
         scores = np.fromiter((score for score, _ in found), np.float32, len(found))
@@ -311,22 +309,73 @@ class TantivySnapshot:
         """The allowed chunks; kept with their keys, whose searches follow each other."""
         known: Query | None = allowed.compiled.get("tantivy")
         if known is None:
-            if allowed.documents is None:
-                known = self._having(KEY, allowed.keys)
-            else:
-                known = self._having(DOCUMENT, allowed.documents)
-            allowed.compiled["tantivy"] = known
+            field, keys = KEY, allowed.keys
+            if allowed.documents is not None:
+                field, keys = DOCUMENT, allowed.documents
+            known = allowed.compiled["tantivy"] = _having(field, keys)
         return known
 
-    def _only(self, keys: ChunkKeys, wanted: Query) -> Query:
-        """`wanted` in the chunks with these keys, with the same scores."""
-        return only_where(self._having(KEY, keys), wanted)
 
-    def _having(self, field: str, keys: ChunkKeys) -> Query:
-        """The chunks that have one of `keys` in a field."""
-        if len(keys) > MOST_KEYS_LOOKED_UP:
-            return Query.term_set_query(self.schema, field, keys.tolist())
-        return any_of([Query.term_query(self.schema, field, key, "basic") for key in keys.tolist()])
+class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
+    """A TextSnapshot of a tantivy index."""
+
+    def __init__(
+        self,
+        snapshot: TantivySnapshot,
+        changes: ChangeLog,
+        *,
+        vocabularies: VocabularyCache,
+        repaired: Callable[[TantivySnapshot, IndexDamagedError], TantivySnapshot],
+    ) -> None:
+        super().__init__(snapshot, changes, repaired=repaired)
+        self.position = snapshot.position
+        self.immediate = snapshot.count <= IMMEDIATE_CHUNKS
+        self._vocabularies = vocabularies
+        self._whole: tuple[TextQuery, FilterKeys | None, Hits] | None = None
+        """The last query of which all hits were seen, among the allowed chunks."""
+
+    async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
+        seen = await self._ask(
+            lambda index: index.search(query, k, allowed=allowed), brief=self._is_brief(query)
+        )
+        if seen.whole:
+            self._whole = query, allowed, seen.hits
+        return seen.hits[:k]
+
+    async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        if self._whole is not None and self._whole[0] == query:
+            _, allowed, hits = self._whole
+            if allowed is None or allowed.contains(keys).all():
+                return hits.scores_of(keys)
+        return await self._ask(lambda index: index.scores(query, keys), brief=self._is_brief(query))
+
+    async def held(self, terms: Sequence[str], allowed: FilterKeys, *, most: int) -> list[str]:
+        if len(allowed.keys) > MOST_KEYS_LOOKED_UP:
+            return await super().held(terms, allowed, most=most)
+        return await self._ask(lambda index: index.held(terms, allowed), brief=self.immediate)
+
+    def _is_brief(self, query: TextQuery) -> bool:
+        return self.immediate and len(query.words) <= IMMEDIATE_WORDS
+
+    async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
+        return await self._ask(lambda index: index.matching(match, among=among))
+
+    async def frequencies(self, words: Sequence[Word]) -> list[int]:
+        return await self._ask(
+            lambda index: [index.document_frequency(word) for word in words], brief=True
+        )
+
+    async def statistics(self) -> TextStatistics:
+        return TextStatistics(self.state.count, self.state.mean_length, stored_length)
+
+    async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
+        known = self._vocabularies
+        ready = known.ready(self.position)
+        if ready is not None and wanted.is_known(ready, words):
+            return wanted.find_all(ready, words)  # in less time than changing threads takes
+        return await self._ask(
+            lambda index: wanted.find_all(known.at(index.position, index.vocabulary), words)
+        )
 
 
 class SeenHits(NamedTuple):
@@ -335,17 +384,6 @@ class SeenHits(NamedTuple):
     hits: Hits
     sure: bool
     whole: bool
-
-
-def scores_of(hits: Hits, keys: ChunkKeys) -> NDArray[np.float32]:
-    """The score of each of `keys`, 0 for what is no hit."""
-    scores = np.zeros(len(keys), np.float32)
-    if len(hits):
-        order = np.argsort(hits.keys)
-        rows = order[np.searchsorted(hits.keys, keys, sorter=order).clip(max=len(hits) - 1)]
-        here = hits.keys[rows] == keys
-        scores[here] = hits.scores[rows[here]]
-    return scores
 
 
 def _worth(allowed: FilterKeys) -> int:
@@ -371,6 +409,7 @@ def stored_length(terms: int) -> int:
     return 24 + (above >> dropped << dropped)
 
 
+@cache
 def index_schema() -> Schema:
     """A chunk's key, its document's key, and its terms with their positions."""
     builder = SchemaBuilder()
@@ -380,19 +419,20 @@ def index_schema() -> Schema:
     return builder.build()
 
 
-def scoring_query(schema: Schema, query: TextQuery) -> Query:
+def scoring_query(query: TextQuery) -> Query:
     """Any of the words; their scores add up, each one's being that of its best alternative.
 
     Where there is a condition, it alone says what is found, and adds nothing to the score.
     """
-    words = any_of(list(map(partial(_word_query, schema), filter(None, query.words))))
+    words = any_of(map(_word_query, filter(None, query.words)))
     if query.where is None:
         return words
-    silent = Query.const_score_query(match_query(schema, query.where), 0.0)
+    silent = Query.const_score_query(match_query(query.where), 0.0)
     return Query.boolean_query([(Occur.Must, silent), (Occur.Should, words)])
 
 
-def _word_query(schema: Schema, alternatives: Sequence[Term]) -> Query:
+def _word_query(alternatives: Sequence[Term]) -> Query:
+    schema = index_schema()
     queries = [
         Query.boost_query(Query.term_query(schema, TERMS, storable(term.text), "freq"), term.weight)
         for term in alternatives
@@ -400,44 +440,45 @@ def _word_query(schema: Schema, alternatives: Sequence[Term]) -> Query:
     return queries[0] if len(queries) == 1 else Query.disjunction_max_query(queries)
 
 
-def match_query(schema: Schema, match: Match) -> Query:
+def match_query(match: Match) -> Query:
     """The chunks for which `match` holds; what they score means nothing."""
     if isinstance(match, Word):
-        return any_of([_holding(schema, term) for term in match.terms])
+        return any_of(map(_holding, match.terms))
     if isinstance(match, Prefix):
         start = _special.sub(r"\\\g<0>", storable(match.start))
-        return Query.regex_query(schema, TERMS, f"{start}.*")
+        return Query.regex_query(index_schema(), TERMS, f"{start}.*")
     if isinstance(match, Phrase):
-        return any_of([_phrase_query(schema, variant) for variant in match.variants if variant])
-    if isinstance(match, Every):
-        return _all_of(schema, match.parts)
+        return any_of(map(_phrase_query, filter(None, match.variants)))
     if isinstance(match, Either):
-        return any_of([match_query(schema, part) for part in match.parts])
-    return _all_of(schema, (match,))
+        return any_of(map(match_query, match.parts))
+    # tantivy needs something to take the negative conditions away from
+    clauses = [(Occur.Must, Query.all_query())]
+    for part in match.parts if isinstance(match, Every) else (match,):
+        if isinstance(part, Without):
+            clauses.append((Occur.MustNot, match_query(part.part)))
+        else:
+            clauses.append((Occur.Must, match_query(part)))
+    return Query.boolean_query(clauses)
 
 
 _special = re.compile(r"[\\.+*?()|\[\]{}^$]")
 
 
-def _all_of(schema: Schema, parts: Sequence[Match]) -> Query:
-    """All parts hold; tantivy needs something to take the negative ones away from."""
-    clauses = [(Occur.Must, Query.all_query())]
-    for part in parts:
-        if isinstance(part, Without):
-            clauses.append((Occur.MustNot, match_query(schema, part.part)))
-        else:
-            clauses.append((Occur.Must, match_query(schema, part)))
-    return Query.boolean_query(clauses)
-
-
-def _phrase_query(schema: Schema, terms: Sequence[str]) -> Query:
+def _phrase_query(terms: Sequence[str]) -> Query:
     if len(terms) == 1:
-        return _holding(schema, terms[0])
-    return Query.phrase_query(schema, TERMS, [storable(term) for term in terms])
+        return _holding(terms[0])
+    return Query.phrase_query(index_schema(), TERMS, [storable(term) for term in terms])
 
 
-def _holding(schema: Schema, term: str) -> Query:
-    return Query.term_query(schema, TERMS, storable(term), "basic")
+def _holding(term: str) -> Query:
+    return Query.term_query(index_schema(), TERMS, storable(term), "basic")
+
+
+def _having(field: str, keys: ChunkKeys) -> Query:
+    """The chunks that have one of `keys` in a field."""
+    if len(keys) > MOST_KEYS_LOOKED_UP:
+        return Query.term_set_query(index_schema(), field, keys.tolist())
+    return any_of(Query.term_query(index_schema(), field, key, "basic") for key in keys.tolist())
 
 
 def only_where(condition: Query, wanted: Query) -> Query:
@@ -446,6 +487,36 @@ def only_where(condition: Query, wanted: Query) -> Query:
     return Query.boolean_query([(Occur.Must, silent), (Occur.Must, wanted)])
 
 
-def any_of(queries: Sequence[Query]) -> Query:
+def any_of(queries: Iterable[Query]) -> Query:
     """One of the queries, or several; nothing if there are none."""
     return Query.boolean_query([(Occur.Should, query) for query in queries])
+
+
+@contextmanager
+def tantivy_errors(folder: Path) -> Iterator[None]:
+    """Turn whatever goes wrong with the index in `folder` into StoreErrors or IndexDamagedError.
+
+    A full disk, missing rights and the like are no fault of the index. The rest is.
+    """
+    try:
+        with native_panics(f"the text index {folder} is damaged: tantivy", IndexDamagedError):
+            yield
+    except (ValueError, OSError) as exc:
+        found = _NUMBER.search(str(exc))
+        number = int(found[1] or found[2]) if found else None
+        if isinstance(exc, OSError):
+            number = exc.errno
+        problem: Exception = IndexDamagedError(f"the text index {folder} is damaged: {exc}")
+        if number in NO_SPACE:
+            what = f"the text index {folder} can't grow: {exc}; free some disk space"
+            problem = StoreFullError(what)
+        elif number in NO_PERMISSION:
+            what = f"the text index {folder} can't be written: {exc}; check rights"
+            problem = StoreReadOnlyError(what)
+        elif number in _NO_RESOURCES:
+            problem = StoreError(f"the text index {folder} can't be used: {exc}; raise the limit")
+        raise problem from exc
+
+
+_NUMBER = re.compile(r"os error (\d+)|Os \{ code: (\d+)")
+_NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}

@@ -5,9 +5,3 @@ rows      rows that never change, the search in them, and their checksums
 files     rows on disk
 index     EmbeddedVectorIndex; VectorMatrix: its rows, and the tail added since they were written
 """
-
-from lagotto.indexes.vectors.index import VectorMatrix
-from lagotto.indexes.vectors.rows import MatrixSnapshot
-from lagotto.indexes.vectors.sketch import Tuning
-
-__all__ = ["MatrixSnapshot", "Tuning", "VectorMatrix"]

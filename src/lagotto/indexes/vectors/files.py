@@ -9,30 +9,26 @@ system frees its files when the last of them closes it.
 from __future__ import annotations
 
 import mmap
-import os
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from lagotto.documents import Record, Vectors
+from lagotto.documents import Record
 from lagotto.errors import IndexDamagedError
 from lagotto.indexes.base import LogPosition
-from lagotto.indexes.folder import file_errors, sync_folder
+from lagotto.indexes.folder import file_errors, sync_folder, write_file
 from lagotto.indexes.vectors.rows import (
     MatrixSnapshot,
     RowChecksums,
     RowLookup,
-    Sums,
     VectorSegment,
-    block_sums,
     rows_per_block,
 )
 from lagotto.indexes.vectors.sketch import WORD, Frame, Sketch
@@ -53,7 +49,6 @@ class Mark(Record):
 
     @classmethod
     def of(cls, path: Path) -> Mark:
-        """The mark of a file."""
         checksum = 0
         with path.open("rb", buffering=0) as file:
             while part := file.read(BYTES_READ):
@@ -87,12 +82,10 @@ class SealedMeta(Record):
 
     @classmethod
     def of(cls, meta: Meta) -> SealedMeta:
-        """`meta`, sealed."""
         return cls(meta=meta, checksum=zlib.crc32(meta.model_dump_json().encode()))
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(NamedTuple):
     """A base as read from disk, and the position of its last change."""
 
     base: VectorSegment
@@ -128,10 +121,18 @@ def _write_part(
 ) -> None:
     part.mkdir()
     keys, dimension = snapshot.keys, snapshot.dimension
+    step, sums = rows_per_block(dimension), list[int]()
+
+    def blocks() -> Iterator[memoryview]:
+        for rows in snapshot.blocks():  # the checksums are not of what is read back
+            sums.extend(zlib.crc32(rows[at : at + step].data) for at in range(0, len(rows), step))
+            yield rows.data
+
+    write_file(part / ROWS, blocks())
     write_file(part / KEYS, [keys.data])
-    write_file(part / SUMS, [_write_rows(part / ROWS, snapshot.blocks()).data])
+    write_file(part / SUMS, [np.array(sums, "<u4").data])
     rows = map_array(part / ROWS, dtype="<f4", shape=(len(keys), dimension))
-    sketch = VectorSegment.of(keys, rows, tuning=snapshot.tuning).sketch
+    sketch = Sketch.of(rows) if len(keys) > snapshot.tuning.exact_rows else None
     if sketch:
         write_file(part / FRAME, [sketch.frame.mean.data, sketch.frame.directions.data])
         write_file(part / CODES, [sketch.codes.data])
@@ -146,19 +147,6 @@ def _write_part(
     )
     write_file(part / META, [SealedMeta.of(meta).model_dump_json().encode()])
     sync_folder(part)
-
-
-def _write_rows(path: Path, blocks: Iterable[Vectors]) -> Sums:
-    """Write the rows; the checksums of what was to be written, not of what is read back."""
-    sums: list[int] = []
-
-    def parts() -> Iterator[memoryview]:
-        for rows in blocks:
-            sums.extend(block_sums(rows))
-            yield rows.data
-
-    write_file(path, parts())
-    return np.array(sums, "<u4")
 
 
 def read_newest(folder: Path, *, model_id: str, dimension: int) -> Generation | None:
@@ -204,12 +192,12 @@ def _mapped(path: Path, meta: Meta) -> VectorSegment:
     blocks = -(-meta.count // rows_per_block(meta.dimension))
     sums = map_array(path / SUMS, dtype="<u4", shape=(blocks,))
     checksums = RowChecksums(rows, sums, path=path / ROWS)
-    if not meta.words:
-        return VectorSegment(keys, rows, RowLookup(keys), checksums=checksums)
-    lines = 1 + meta.words * WORD
-    frame = map_array(path / FRAME, dtype="<f4", shape=(lines, meta.dimension))
-    codes = map_array(path / CODES, dtype="<u8", shape=(meta.words, meta.count))
-    sketch = Sketch(Frame(frame[0], frame[1:]), codes)
+    sketch = None
+    if meta.words:
+        lines = 1 + meta.words * WORD
+        frame = map_array(path / FRAME, dtype="<f4", shape=(lines, meta.dimension))
+        codes = map_array(path / CODES, dtype="<u8", shape=(meta.words, meta.count))
+        sketch = Sketch(Frame(frame[0], frame[1:]), codes)
     return VectorSegment(keys, rows, RowLookup(keys), sketch=sketch, checksums=checksums)
 
 
@@ -219,17 +207,7 @@ def _generations(folder: Path) -> list[Path]:
     return sorted(numbered, key=lambda path: int(path.name), reverse=True)
 
 
-def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Write a new file and sync it."""
-    with path.open("xb") as file:
-        for part in parts:
-            file.write(part)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def map_array(path: Path, *, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """The numbers in a file, memory-mapped."""
     if 0 in shape:  # an empty file can't be mapped
         return np.empty(shape, dtype=dtype)
     with path.open("rb") as file:

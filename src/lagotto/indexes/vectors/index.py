@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
-from typing import Self, TypeVar
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto._internal.concurrency import in_thread
 from lagotto.documents import Vector, Vectors
 from lagotto.errors import IndexDamagedError, StoreBusyError, StoreDamagedError, StoreError
 from lagotto.indexes.base import (
+    DAMAGED,
     IMMEDIATE_CHUNKS,
     OTHER_HISTORY,
     START,
     ChangeLog,
     ChunkKeys,
+    EmbeddedSnapshot,
     FilterKeys,
     Finding,
     Hits,
@@ -45,11 +44,7 @@ log = logging.getLogger(__name__)
 WORTH_SAVING = 1_000
 """Fewer new rows are faster to read from the database at the next start than to save now."""
 
-DAMAGED = "the vector index is damaged, and rebuilt from the database: %s"
-
 DAMAGED_RECORD = "restore the base from a backup, or add its documents to a new base"
-
-T = TypeVar("T")
 
 
 class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
@@ -93,7 +88,7 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
     def reset_if_at(self, position: LogPosition) -> None:
         with self._changing:
             if self.position == position:
-                self._empty()
+                self._start_anew(OTHER_HISTORY, "vector")
 
     def compact(self, changes: ChangeLog) -> None:
         """Save the rows if many are new or removed; searches follow the log meanwhile."""
@@ -154,10 +149,8 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
                 )
             except StoreDamagedError:  # which the check of the record names
                 continue
-            found = saved.base.find(keys)
-            here = np.flatnonzero(found >= 0)
-            rows = saved.base.rows.take(found[here], axis=0)
-            differing += int((rows != vectors[here]).any(axis=1).sum())
+            here, positions = saved.base.find(keys)
+            differing += int((saved.base.take(positions) != vectors[here]).any(axis=1).sum())
         return differing
 
     def repaired(
@@ -166,16 +159,16 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
         """The rows read from the record again, after damage that a search has found."""
         with self._changing:
             if self._rows is None or self._rows.snapshot.base.rows is damaged.base.rows:
-                log.warning(DAMAGED, problem)
-                self._start_anew()
+                self._start_anew(DAMAGED, "vector", problem)
             return self._caught_up(changes).snapshot
 
     def _caught_up(self, changes: ChangeLog) -> VectorMatrix:
-        rows = self._verified(changes)
-        if self.position.seq >= changes.head.seq:
+        rows, head = self._rows or self._load(), changes.head
+        if self.position == head or self.position.seq > head.seq:
             return rows
-        last = changes.head.seq
-        log.info("vector index: reading changes %d to %d", self.position.seq, last)
+        if changes.token_at(self.position.seq) != self.position.token:
+            rows = self._start_anew(OTHER_HISTORY, "vector")
+        log.info("vector index: reading changes %d to %d", self.position.seq, head.seq)
         for start, stop in changes.ranges(since=self.position.seq):
             keys, vectors = changes.added_vectors(
                 start, stop, model_id=self.model_id, dimension=self.dimension
@@ -183,27 +176,26 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
             rows.remove(changes.removed(start, stop))
             rows.add(keys, vectors)
             self.position = LogPosition(stop, changes.token_at(stop) or 0)
-            if stop < last and rows.wants_compaction:  # of so many, few should be in memory
+            if stop < head.seq and rows.wants_compaction:  # of so many, few should be in memory
                 self._save(rows, self.position)
         return rows
 
-    def _verified(self, changes: ChangeLog) -> VectorMatrix:
-        """The rows, if they belong to this history of the record; otherwise an empty matrix."""
-        if self._rows is None:
-            self._rows = self._load()
-            self.position = self._rows.saved or START
-        if self.position == changes.head or self.position.seq > changes.head.seq:
-            return self._rows
-        if changes.token_at(self.position.seq) != self.position.token:
-            return self._empty()
+    def _load(self) -> VectorMatrix:
+        self._indexes.refuse_links()
+        try:
+            rows = VectorMatrix.load(self.folder, model_id=self.model_id, dimension=self.dimension)
+        except IndexDamagedError as exc:
+            return self._start_anew(DAMAGED, "vector", exc)
+        self._rows = rows or VectorMatrix(self.model_id, dimension=self.dimension)
+        self.position = self._rows.saved or START
         return self._rows
 
-    def _empty(self) -> VectorMatrix:
-        log.warning(OTHER_HISTORY, "vector")
-        return self._start_anew()
-
-    def _start_anew(self) -> VectorMatrix:
-        self._drop()
+    def _start_anew(self, why: str, *values: object) -> VectorMatrix:
+        log.warning(why, *values)
+        try:
+            self._indexes.delete(self.folder)
+        except StoreError as exc:
+            log.warning("the unusable vector index can't be deleted: %s", exc)
         self.position = START
         self._rows = VectorMatrix(self.model_id, dimension=self.dimension)
         return self._rows
@@ -221,47 +213,32 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
         except StoreError as exc:
             log.warning("the vector index is not saved, the next start reads it again: %s", exc)
 
-    def _load(self) -> VectorMatrix:
-        self._indexes.refuse_links()
-        try:
-            saved = VectorMatrix.load(self.folder, model_id=self.model_id, dimension=self.dimension)
-        except IndexDamagedError as exc:
-            log.warning(DAMAGED, exc)
-            self._drop()
-            saved = None
-        if saved is None:
-            return VectorMatrix(self.model_id, dimension=self.dimension)
-        return saved
-
-    def _drop(self) -> None:
-        try:
-            self._indexes.delete(self.folder)
-        except StoreError as exc:
-            log.warning("the unusable vector index can't be deleted: %s", exc)
-
 
 def open_vectors(site: IndexSite, *, model_id: str, dimension: int) -> EmbeddedVectorIndex:
-    """The embedded vector index of a base for one model."""
     folder = site.folder("vectors", model_id)
     return EmbeddedVectorIndex(
         folder, indexes=site.own_folder, model_id=model_id, dimension=dimension
     )
 
 
-class EmbeddedVectors(VectorSnapshot):
-    """A VectorSnapshot over rows in memory, bitwise equal to the vectors in the record.
-
-    Rows in a file that turn out to be damaged are read from the record again, once.
-    """
+class EmbeddedVectors(EmbeddedSnapshot[MatrixSnapshot], VectorSnapshot):
+    """A VectorSnapshot over rows in memory or mapped, bitwise equal to those in the record."""
 
     def __init__(
         self, index: EmbeddedVectorIndex, rows: MatrixSnapshot, changes: ChangeLog
     ) -> None:
-        self.rows = rows
+        super().__init__(
+            rows,
+            changes,
+            repaired=lambda damaged, problem: index.repaired(damaged, problem, changes),
+        )
         self.position = changes.head
-        self._index = index
-        self._changes = changes
         self.immediate = len(rows) <= IMMEDIATE_CHUNKS
+
+    @property
+    def rows(self) -> MatrixSnapshot:
+        """What it searches."""
+        return self.state
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         keys = allowed.keys if allowed is not None else None
@@ -271,19 +248,7 @@ class EmbeddedVectors(VectorSnapshot):
 
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         # faster than a change of threads
-        scores = await self._ask(lambda rows: rows.scores(query, keys), brief=True)
-        scores[np.isnan(scores)] = 0.0
-        return scores
-
-    async def _ask(self, question: Callable[[MatrixSnapshot], T], *, brief: bool) -> T:
-        try:
-            return question(self.rows) if brief else await in_thread(question, self.rows)
-        except IndexDamagedError as exc:
-            problem = exc
-        self.rows = await self._changes.run(
-            lambda: self._index.repaired(self.rows, problem, self._changes)
-        )
-        return await in_thread(question, self.rows)
+        return await self._ask(lambda rows: rows.scores(query, keys), brief=True)
 
 
 class VectorMatrix:
@@ -304,11 +269,9 @@ class VectorMatrix:
         self.dimension = dimension
         self.saved: LogPosition | None = None
         self._tuning = tuning or Tuning()
-        self._writing = Lock()
-        self._saving = Lock()
-        self.snapshot: MatrixSnapshot
-        self._tail: Tail
-        self._start_from(VectorSegment.empty(dimension))
+        self._writing = threading.Lock()
+        self._saving = threading.Lock()
+        self.snapshot = self._start_from(VectorSegment.empty(dimension))
 
     @classmethod
     def load(
@@ -322,7 +285,7 @@ class VectorMatrix:
         if generation is None:
             return None
         index = cls(model_id, dimension=dimension, tuning=tuning)
-        index._start_from(generation.base)
+        index.snapshot = index._start_from(generation.base)
         index.saved = generation.position
         return index
 
@@ -361,23 +324,18 @@ class VectorMatrix:
             path = write_generation(folder, saved, model_id=self.model_id, position=position)
             written = read_generation(path, model_id=self.model_id, dimension=self.dimension)
             with self._writing:
-                self._continue_from(written.base, saved)
+                later, started = self.snapshot, self._start_from(written.base)
+                # and what has changed since
+                keys, rows = later.tail.live_from(len(saved.tail.keys))
+                gone = np.setdiff1d(saved.keys, later.keys, assume_unique=True)
+                rest = started.without(np.concatenate([keys, gone]))
+                self.snapshot = replace(rest, tail=self._tail.append(keys, rows, alive=None))
                 self.saved = position
 
-    def _continue_from(self, base: VectorSegment, saved: MatrixSnapshot) -> None:
-        """Start from a base with what was in `saved`, and repeat what has changed since."""
-        later = self.snapshot
-        self._start_from(base)
-        keys, rows = later.tail.live_from(len(saved.tail.keys))
-        removed = np.concatenate([keys, np.setdiff1d(saved.keys, later.keys, assume_unique=True)])
-        rest = self.snapshot.without(removed)
-        tail = self._tail.append(keys, rows, alive=None)
-        self.snapshot = replace(rest, tail=tail)
-
-    def _start_from(self, base: VectorSegment) -> None:
+    def _start_from(self, base: VectorSegment) -> MatrixSnapshot:
         frame = base.sketch.frame if base.sketch else None
         self._tail = Tail(self.dimension, frame=frame)
-        self.snapshot = MatrixSnapshot(base, VectorSegment.empty(self.dimension), self._tuning)
+        return MatrixSnapshot(base, VectorSegment.empty(self.dimension), self._tuning)
 
 
 FIRST_ROWS = 64
@@ -413,12 +371,9 @@ class Tail:
         self._used = end
         if alive is not None:
             alive = np.concatenate([alive, np.ones(len(keys), dtype=np.bool_)])
-        return self._segment(alive)
-
-    def _segment(self, alive: NDArray[np.bool_] | None) -> VectorSegment:
-        keys = self._keys[: self._used]
-        sketch = Sketch(self._frame, self._codes[:, : self._used]) if self._frame else None
-        return VectorSegment(keys, self._rows[: self._used], RowLookup(keys), alive, sketch)
+        keys = self._keys[:end]
+        sketch = Sketch(self._frame, self._codes[:, :end]) if self._frame else None
+        return VectorSegment(keys, self._rows[:end], RowLookup(keys), alive, sketch)
 
     def _grow(self, size: int) -> None:
         used = slice(self._used)

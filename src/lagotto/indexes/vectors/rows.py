@@ -39,7 +39,6 @@ class MatrixSnapshot:
 
     @property
     def dimension(self) -> int:
-        """The dimension of the vectors."""
         return int(self.base.rows.shape[1])
 
     @property
@@ -49,20 +48,20 @@ class MatrixSnapshot:
 
     def search(self, query: Vector, k: int, *, allowed: ChunkKeys | None = None) -> Hits:
         """The `k` rows with the greatest cosine, greatest first, ties by key."""
-        check_count(k)
+        if k < 1:
+            raise ConfigError(f"k is {k}: ask for at least one hit")
         check_vectors(query[None], dimension=self.dimension)
-        found = [
-            part.search(query, k=k, among=part.choose(allowed), tuning=self.tuning)
-            for part in (self.base, self.tail)
-        ]
+        parts = (self.base, self.tail)
+        found = [part.search(query, k=k, allowed=allowed, tuning=self.tuning) for part in parts]
         return merge_hits(found, k=k)
 
     def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
-        """The cosine of each of `keys`, NaN for those that are not in the index."""
+        """The cosine of each of `keys`, 0 for those that are not in the index."""
         check_vectors(query[None], dimension=self.dimension)
-        scores = np.full(len(keys), np.nan, dtype=np.float32)
+        scores = np.zeros(len(keys), dtype=np.float32)
         for part in (self.base, self.tail):
-            part.fill(scores, query, keys)
+            here, positions = part.find(keys)
+            scores[here] = part.scored(query, positions)
         return scores
 
     def blocks(self) -> Iterator[Vectors]:
@@ -72,11 +71,11 @@ class MatrixSnapshot:
             some = keys[start : start + ROWS_COPIED]
             rows = np.empty((len(some), self.dimension), dtype=np.float32)
             for part in (self.base, self.tail):
-                part.copy_rows(rows, some)
+                here, positions = part.find(some)
+                rows[here] = part.take(positions)
             yield rows
 
     def without(self, keys: ChunkKeys) -> MatrixSnapshot:
-        """The snapshot without the rows of `keys`."""
         return replace(self, base=self.base.without(keys), tail=self.tail.without(keys))
 
     def uncompacted(self) -> int:
@@ -105,14 +104,7 @@ class VectorSegment:
     checksums: RowChecksums | None = None
 
     @classmethod
-    def of(cls, keys: ChunkKeys, rows: Vectors, *, tuning: Tuning) -> Self:
-        """A segment of these rows, with a sketch if they are many."""
-        sketch = Sketch.of(rows) if len(rows) > tuning.exact_rows else None
-        return cls(keys, rows, RowLookup(keys), sketch=sketch)
-
-    @classmethod
     def empty(cls, dimension: int) -> Self:
-        """A segment without rows."""
         keys = np.empty(0, dtype=np.int64)
         return cls(keys, np.empty((0, dimension), dtype=np.float32), RowLookup(keys))
 
@@ -124,80 +116,58 @@ class VectorSegment:
         """The keys of the rows that count, in their order."""
         return self.keys if self._live is None else self.keys[self._live]
 
-    def find(self, keys: ChunkKeys) -> Positions:
-        """The position of each key's row, -1 for keys of other segments."""
+    def find(self, keys: ChunkKeys) -> tuple[Positions, Positions]:
+        """Which of `keys` have a living row here, by their index, and the positions of the rows."""
         found = self.lookup.find(keys)
+        here = found >= 0
         if self.alive is not None:
-            found[~self.alive[found] & (found >= 0)] = -1
-        return found
+            here &= self.alive[found]
+        return np.flatnonzero(here), found[here]
 
     def without(self, keys: ChunkKeys) -> Self:
         """The segment without the rows of `keys`; unknown keys are ignored."""
-        found = self.find(keys)
-        removed = found[found >= 0]
+        _, removed = self.find(keys)
         if not len(removed):
             return self
         alive = np.ones(len(self.keys), dtype=np.bool_) if self.alive is None else self.alive.copy()
         alive[removed] = False
         return replace(self, alive=alive)
 
-    def choose(self, allowed: ChunkKeys | None) -> Positions | None:
-        """The positions of the living rows with allowed keys; None stands for all rows."""
-        if allowed is None:
-            return self._live
-        found = self.find(allowed)
-        return found[found >= 0]
-
-    def search(self, query: Vector, *, k: int, among: Positions | None, tuning: Tuning) -> Hits:
-        """The best `k` of the rows at `among`."""
+    def search(self, query: Vector, *, k: int, allowed: ChunkKeys | None, tuning: Tuning) -> Hits:
+        """The best `k` of the rows with allowed keys; None stands for all rows."""
+        among = self._live if allowed is None else self.find(allowed)[1]
         count = tuning.candidates_for(k, rows=len(self.keys))
-        if self.sketch and self._many(among, count):
+        rows = len(self.keys if among is None else among)
+        if self.sketch and rows > ROWS_SCORED_PER_CANDIDATE * count:
             among = self.sketch.nearest(query, count=count, among=among)
         keys = self.keys if among is None else self.keys.take(among)
-        return top_k(keys, self._scored(query, among), k)
+        return top_k(keys, self.scored(query, among), k)
 
-    def fill(self, scores: Scores, query: Vector, keys: ChunkKeys) -> None:
-        """Fill in the scores of those `keys` that are in this segment."""
-        found = self.find(keys)
-        here = np.flatnonzero(found >= 0)
-        scores[here] = self._scored(query, found[here])
+    def scored(self, query: Vector, among: Positions | None) -> Scores:
+        """The cosines of the rows at `among`, or of all."""
+        self.verify(among)
+        return dots(self.rows, query, among)
 
-    def copy_rows(self, target: Vectors, keys: ChunkKeys) -> None:
-        """Fill in the rows of those `keys` that are in this segment."""
-        found = self.find(keys)
-        here = np.flatnonzero(found >= 0)
-        self.verify(found[here])
-        target[here] = self.rows.take(found[here], axis=0)
+    def take(self, positions: Positions) -> Vectors:
+        """The rows at `positions`."""
+        self.verify(positions)
+        return self.rows.take(positions, axis=0)
 
     def live_from(self, start: int) -> tuple[ChunkKeys, Vectors]:
         """Keys and rows of the living rows from a position on."""
         later = np.arange(start, len(self.keys))
         if self.alive is not None:
             later = later[self.alive[later]]
-        self.verify(later)
-        return self.keys[later], self.rows[later]
+        return self.keys[later], self.take(later)
 
     def verify(self, positions: Positions | None = None) -> None:
         """Compare rows with their checksums, if they have any: those at `positions`, or all."""
         if self.checksums is not None:
             self.checksums.verify(positions)
 
-    def _scored(self, query: Vector, among: Positions | None) -> Scores:
-        self.verify(among)
-        return dots(self.rows, query, among)
-
     @cached_property
     def _live(self) -> Positions | None:
         return None if self.alive is None else np.flatnonzero(self.alive)
-
-    def _many(self, among: Positions | None, count: int) -> bool:
-        return len(self.keys if among is None else among) > ROWS_SCORED_PER_CANDIDATE * count
-
-
-def check_count(k: int) -> None:
-    """ConfigError unless at least one hit is asked for."""
-    if k < 1:
-        raise ConfigError(f"k is {k}: ask for at least one hit")
 
 
 def check_vectors(vectors: Vectors, *, dimension: int) -> None:
@@ -233,20 +203,20 @@ class RowLookup:
     def find(self, wanted: ChunkKeys) -> Positions:
         """The position of each of `wanted`, -1 for unknown keys."""
         found = np.full(len(wanted), -1, dtype=np.intp)
-        if len(self._keys) and len(wanted):
-            low, high = self._bounds
-            inside = np.flatnonzero((wanted >= low) & (wanted <= high))
-            if len(inside):
-                found[inside] = self._look_up(wanted[inside])
-        return found
-
-    def _look_up(self, wanted: ChunkKeys) -> Positions:
+        if not len(self._keys) or not len(wanted):
+            return found
         low, high = self._bounds
+        inside = np.flatnonzero((wanted >= low) & (wanted <= high))
+        if not len(inside):  # as for keys that are new: nothing needs to be built
+            return found
+        some = wanted[inside]
         if high - low < MOST_ENTRIES_PER_KEY * len(self._keys):
-            return self._table[wanted - low].astype(np.intp)
-        order, ascending = self._sorted
-        last = np.searchsorted(ascending, wanted, side="right") - 1
-        return np.where(ascending[last] == wanted, order[last], -1)
+            found[inside] = self._table[some - low]
+        else:
+            order, ascending = self._sorted
+            last = np.searchsorted(ascending, some, side="right") - 1
+            found[inside] = np.where(ascending[last] == some, order[last], -1)
+        return found
 
     @cached_property
     def _bounds(self) -> tuple[int, int]:
@@ -286,32 +256,18 @@ class RowChecksums:
         """Make sure that the rows at `positions`, or all rows, are as they were written."""
         if self._all_intact:
             return
-        blocks = self._every if positions is None else positions >> self._shift
+        blocks = np.arange(len(self._sums)) if positions is None else positions >> self._shift
         unseen = np.unique(blocks[~self._intact[blocks]])
         for block in unseen.tolist():
-            self._verify_block(block)
+            start = block << self._shift
+            rows = self._rows[start : start + (1 << self._shift)]
+            if zlib.crc32(rows.data) != self._sums[block]:
+                raise IndexDamagedError(
+                    f"{self._path} is damaged: wrong checksum of the rows from {start} on"
+                )
+            self._intact[block] = True
         if positions is None or (len(unseen) and bool(self._intact.all())):
             self._all_intact = True
-
-    @cached_property
-    def _every(self) -> Positions:
-        return np.arange(len(self._sums), dtype=np.intp)
-
-    def _verify_block(self, block: int) -> None:
-        start = block << self._shift
-        rows = self._rows[start : start + (1 << self._shift)]
-        if zlib.crc32(rows.data) != self._sums[block]:
-            raise IndexDamagedError(
-                f"{self._path} is damaged: wrong checksum of the rows from {start} on"
-            )
-        self._intact[block] = True
-
-
-def block_sums(rows: Vectors) -> Iterator[int]:
-    """The checksum of each block of `rows`."""
-    step = rows_per_block(rows.shape[1])
-    for start in range(0, len(rows), step):
-        yield zlib.crc32(rows[start : start + step].data)
 
 
 def rows_per_block(dimension: int) -> int:

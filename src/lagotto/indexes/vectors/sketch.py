@@ -79,12 +79,8 @@ DISTANCES_PER_SAMPLE = 16
 """One in this many distances is sampled to estimate where the least ones end."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryCode:
-    """The signs of a query, and their weights: numbers from 0 to 7 in three bit planes."""
-
-    signs: Codes
-    planes: tuple[Codes, Codes, Codes]
+QueryCode = tuple[Codes, tuple[Codes, Codes, Codes]]
+"""The signs of a query, and their weights: numbers from 0 to 7 in three bit planes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +92,6 @@ class Frame:
 
     @classmethod
     def fitted(cls, rows: Vectors) -> Self:
-        """A frame around the mean of `rows`."""
         sample = rows[:: -(-len(rows) // ROWS_SAMPLED)]
         mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
         return cls(mean, _directions(rows.shape[1]))
@@ -120,7 +115,7 @@ class Frame:
         size = np.abs(turned)
         weights = np.rint(size * (7 / max(float(size.max()), 1e-9))).astype(np.uint8)
         first, second, third = (_packed((weights & bit)[None] > 0) for bit in (1, 2, 4))
-        return QueryCode(_packed(turned[None] > 0), (first, second, third))
+        return _packed(turned[None] > 0), (first, second, third)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +127,6 @@ class Sketch:
 
     @classmethod
     def of(cls, rows: Vectors) -> Self:
-        """The sketch of `rows`."""
         frame = Frame.fitted(rows)
         return cls(frame, frame.encode(rows))
 
@@ -143,21 +137,23 @@ class Sketch:
         bits, in the share of the bits used for this; the closest of them by all bits, weighted by
         the query.
         """
-        code = self.frame.encode_query(query)
-        pool = closest(self._distances(code, among), count=POOL_PER_CANDIDATE * count)
+        signs, planes = self.frame.encode_query(query)
+        seen = math.ceil(SHARE_OF_BITS * self.frame.words)
+        codes = self.codes[:seen]
+        if among is None:
+            distances = _distances(codes, signs[:seen])
+        elif 3 * len(among) > codes.shape[1]:  # copying the codes would take longer
+            distances = _distances(codes, signs[:seen]).take(among)
+        else:
+            distances = _distances(_gathered(codes, among), signs[:seen])
+        pool = closest(distances, count=POOL_PER_CANDIDATE * count)
         if among is not None:
             pool = among[pool]
-        weighed = _weighed_distances(_gathered(self.codes, pool), code)
+        differing = _gathered(self.codes, pool) ^ signs
+        weighed = np.zeros(len(pool), dtype=np.uint16)
+        for place, plane in enumerate(planes):
+            weighed += np.bitwise_count(differing & plane).sum(axis=0, dtype=np.uint16) << place
         return pool[closest(weighed, count=count)]
-
-    def _distances(self, code: QueryCode, among: Positions | None) -> Distances:
-        seen = math.ceil(SHARE_OF_BITS * self.frame.words)
-        codes, signs = self.codes[:seen], code.signs[:seen]
-        if among is None:
-            return _distances(codes, signs)
-        if 3 * len(among) > codes.shape[1]:  # copying the codes would take longer
-            return _distances(codes, signs).take(among)
-        return _distances(_gathered(codes, among), signs)
 
 
 def closest(distances: Distances, *, count: int) -> Positions:
@@ -193,15 +189,6 @@ def _distances(codes: Codes, signs: Codes) -> Distances:
         differing = np.bitwise_count(codes[:, some] ^ signs)
         np.add.reduce(differing, axis=0, dtype=np.uint16, out=result[some])
     return result
-
-
-def _weighed_distances(codes: Codes, code: QueryCode) -> Distances:
-    """The sum of the weights of the bits in which each row differs from the query."""
-    differing = codes ^ code.signs
-    total = np.zeros(codes.shape[1], dtype=np.uint16)
-    for place, plane in enumerate(code.planes):
-        total += np.bitwise_count(differing & plane).sum(axis=0, dtype=np.uint16) << place
-    return total
 
 
 def _packed(bits: NDArray[np.bool_]) -> Codes:

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lagotto.indexes.base import FilterKeys, Hits, LogPosition
+from lagotto.indexes.base import FilterKeys, Hits
 from lagotto.indexes.tantivy.index import TantivyWriter
-from lagotto.indexes.text_query import Every, Prefix, Term, TextQuery, Without, Word, single_words
+from lagotto.indexes.text_query import Prefix, Term, TextQuery, Word, single_words
+from tests.indexes.tantivy.written import search, write
 
 Corpus = Mapping[int, Sequence[str]]
 
@@ -27,8 +28,8 @@ def keys(*numbers: int) -> NDArray[np.int64]:
 
 
 def made(folder: Path, corpus: Corpus) -> TantivyWriter:
-    index = TantivyWriter.open(folder)
-    index.apply(added=corpus.items(), removed=(), since=0, position=LogPosition(1, 0))
+    index = TantivyWriter(folder)
+    write(index, 0, 1, added=corpus.items())
     return index
 
 
@@ -60,11 +61,21 @@ PETS = {
 }
 
 
-def test_worked_example(tmp_path: Path) -> None:
+@pytest.fixture
+def index(tmp_path: Path) -> TantivyWriter:
+    """An index of PETS."""
+    return made(tmp_path, PETS)
+
+
+def found(index: TantivyWriter, *terms: str) -> list[int]:
+    return [int(key) for key in search(index.snapshot, words(*terms), 5).keys]
+
+
+def test_worked_example(index: TantivyWriter) -> None:
     # 4 chunks, 10 terms, mean length 2.5; "cat" is in 2 chunks: idf = ln(1 + 2.5 / 2.5) = ln 2
     # key 1: once in 3 terms, 2.2 / (1 + 1.2 * (0.25 + 0.75 * 3 / 2.5)) = 2.2 / 2.38
     # key 2: twice in 2 terms, 4.4 / (2 + 1.2 * (0.25 + 0.75 * 2 / 2.5)) = 4.4 / 3.02
-    hits = made(tmp_path, PETS).snapshot.search(words("cat"), 10)
+    hits = search(index.snapshot, words("cat"), 10)
     assert hits.keys.tolist() == [2, 1]
     expected = [math.log(2) * 4.4 / 3.02, math.log(2) * 2.2 / 2.38]
     assert hits.scores == pytest.approx(expected, rel=1e-6)
@@ -72,43 +83,32 @@ def test_worked_example(tmp_path: Path) -> None:
     assert hits.scores.dtype == np.float32
 
 
-def test_terms_are_taken_as_they_are(tmp_path: Path) -> None:
-    index = made(tmp_path, PETS)
+def test_terms_are_taken_as_they_are(index: TantivyWriter) -> None:
     assert sorted(index.snapshot.vocabulary()) == sorted(
         {term for each in PETS.values() for term in each}
     )
-    assert index.snapshot.search(words("кошка"), 5).keys.tolist() == [4]
-    assert index.snapshot.search(words("cat_1"), 5).keys.tolist() == [4]
-    assert len(index.snapshot.search(words("Cat", "1", "\ud800"), 5)) == 0
+    assert found(index, "кошка") == [4]
+    assert found(index, "cat_1") == [4]
+    assert found(index, "Cat", "1", "\ud800") == []
 
 
-def test_the_best_alternative_counts(tmp_path: Path) -> None:
-    index = made(tmp_path, PETS)
-    query = TextQuery(((Term("cat", 0.5), Term("sat", 2.0)), (Term("mat"),)))
-    expected = {key: score(PETS, query, key) for key in (1, 2)}
-    assert dict(pairs(index.snapshot.search(query, 5))) == pytest.approx(expected, rel=1e-6)
+def test_a_repeated_word_counts_again(index: TantivyWriter) -> None:
+    once = search(index.snapshot, words("dog"), 1).scores[0]
+    assert search(index.snapshot, words("dog", "dog"), 1).scores[0] == pytest.approx(2 * once)
 
 
-def test_a_repeated_word_counts_again(tmp_path: Path) -> None:
-    index = made(tmp_path, PETS)
-    once = index.snapshot.search(words("dog"), 1).scores[0]
-    assert index.snapshot.search(words("dog", "dog"), 1).scores[0] == pytest.approx(2 * once)
-
-
-def test_nothing_is_asked_for(tmp_path: Path) -> None:
-    index = made(tmp_path, PETS)
-    assert len(index.snapshot.search(TextQuery(()), 5)) == 0
-    assert len(index.snapshot.search(TextQuery(((),)), 5)) == 0
-    assert len(index.snapshot.search(words("cat"), 0)) == 0
-    assert len(index.snapshot.search(words("cat"), 5, allowed=FilterKeys(keys()))) == 0
+def test_nothing_is_asked_for(index: TantivyWriter, tmp_path: Path) -> None:
+    assert len(search(index.snapshot, TextQuery(()), 5)) == 0
+    assert len(search(index.snapshot, TextQuery(((),)), 5)) == 0
+    assert len(search(index.snapshot, words("cat"), 0)) == 0
+    assert len(search(index.snapshot, words("cat"), 5, allowed=FilterKeys(keys()))) == 0
     assert index.snapshot.scores(TextQuery(()), keys(1, 2)).tolist() == [0, 0]
     assert index.snapshot.scores(words("cat"), keys()).tolist() == []
-    assert len(TantivyWriter.open(tmp_path / "empty").snapshot.search(words("cat"), 5)) == 0
+    assert found(TantivyWriter(tmp_path / "empty"), "cat") == []
 
 
-def test_scores_follow_the_keys(tmp_path: Path) -> None:
-    index = made(tmp_path, PETS)
-    found = dict(pairs(index.snapshot.search(words("cat", "dog"), 5)))
+def test_scores_follow_the_keys(index: TantivyWriter) -> None:
+    found = dict(pairs(search(index.snapshot, words("cat", "dog"), 5)))
     asked = keys(3, 99, 1, 4, 3, 2)
     assert index.snapshot.scores(words("cat", "dog"), asked).tolist() == [
         found[3], 0, found[1], 0, found[3], found[2]
@@ -116,16 +116,16 @@ def test_scores_follow_the_keys(tmp_path: Path) -> None:
 
 
 def test_ties_go_by_key_also_at_the_cut(tmp_path: Path) -> None:
-    index = TantivyWriter.open(tmp_path)
+    index = TantivyWriter(tmp_path)
     for seq, first in enumerate((400, 0, 200), start=1):
         batch = {key: ["same"] for key in range(first + 200, first, -1)}
-        index.apply(added=batch.items(), removed=(), since=seq - 1, position=LogPosition(seq, 0))
+        write(index, seq - 1, seq, added=batch.items())
     for k in (1, 7, 250, 600, 10_000_000):
-        assert index.snapshot.search(words("same"), k).keys.tolist() == list(
+        assert search(index.snapshot, words("same"), k).keys.tolist() == list(
             range(1, min(k, 600) + 1)
         )
     even = np.arange(0, 600, 2)
-    assert index.snapshot.search(words("same"), 9, allowed=FilterKeys(even)).keys.tolist() == list(
+    assert search(index.snapshot, words("same"), 9, allowed=FilterKeys(even)).keys.tolist() == list(
         range(2, 20, 2)
     )
 
@@ -149,7 +149,7 @@ def test_any_search_is_the_full_search_cut_and_filtered(
     with tempfile.TemporaryDirectory() as folder:
         index = made(Path(folder), corpus)
         for query in asked:
-            everything = pairs(index.snapshot.search(query, len(corpus)))
+            everything = pairs(search(index.snapshot, query, len(corpus)))
             expected = {key: score(corpus, query, key) for key in corpus}
             assert dict(everything) == pytest.approx(
                 {key: value for key, value in expected.items() if value}, rel=1e-5
@@ -157,7 +157,7 @@ def test_any_search_is_the_full_search_cut_and_filtered(
             assert everything == sorted(everything, key=lambda pair: (-pair[1], pair[0]))
             some = data.draw(st.sets(st.sampled_from(sorted(corpus)) | st.integers(0, 99)))
             k = data.draw(st.integers(1, 70))
-            found = index.snapshot.search(query, k, allowed=FilterKeys(keys(*sorted(some))))
+            found = search(index.snapshot, query, k, allowed=FilterKeys(keys(*sorted(some))))
             assert pairs(found) == [pair for pair in everything if pair[0] in some][:k]
             filled = index.snapshot.scores(query, keys(*corpus))
             assert filled.tolist() == [dict(everything).get(key, 0.0) for key in corpus]
@@ -169,8 +169,8 @@ def test_a_filter_against_the_ranking_loses_nothing(tmp_path: Path, size: int) -
     # the allowed chunks are the longest ones, hence the last ones of 6000
     index = made(tmp_path, {key: ["x"] + ["y"] * (key // 200) for key in range(6000)})
     allowed = np.arange(6000 - size, 6000)
-    everything = pairs(index.snapshot.search(words("x"), 6000))
-    found = index.snapshot.search(words("x"), 15, allowed=FilterKeys(allowed))
+    everything = pairs(search(index.snapshot, words("x"), 6000))
+    found = search(index.snapshot, words("x"), 15, allowed=FilterKeys(allowed))
     assert pairs(found) == [pair for pair in everything if pair[0] in allowed][:15]
     assert index.snapshot.scores(words("x"), allowed).tolist() == [
         dict(everything)[key] for key in allowed.tolist()
@@ -179,35 +179,25 @@ def test_a_filter_against_the_ranking_loses_nothing(tmp_path: Path, size: int) -
 
 @pytest.mark.parametrize("size", [1, 400, 600, 1100])
 def test_whole_documents_are_looked_for_instead_of_their_chunks(tmp_path: Path, size: int) -> None:
-    index = TantivyWriter.open(tmp_path)
+    index = TantivyWriter(tmp_path)
     corpus = {key: ["x"] + ["y"] * (key // 200) for key in range(6000)}
     owners = {key: 10_000 + key // 5 for key in corpus}
-    index.apply(
-        added=corpus.items(), removed=(), since=0, position=LogPosition(1, 0), owners=owners
-    )
+    write(index, 0, 1, added=corpus.items(), owners=owners)
     documents = np.arange(11_200 - size, 11_200)
     allowed = np.arange(6000 - 5 * size, 6000)
-    everything = pairs(index.snapshot.search(words("x"), 6000))
+    everything = pairs(search(index.snapshot, words("x"), 6000))
     for k in (1, 15, 700):
-        found = index.snapshot.search(words("x"), k, allowed=FilterKeys(allowed, documents))
+        found = search(index.snapshot, words("x"), k, allowed=FilterKeys(allowed, documents))
         assert pairs(found) == [pair for pair in everything if pair[0] in allowed][:k]
-
-
-def test_a_condition_adds_nothing_to_the_score(tmp_path: Path) -> None:
-    index = made(tmp_path, PETS)
-    plain = dict(pairs(index.snapshot.search(words("cat"), 5)))
-    some = TextQuery(words("cat").words, Every((Word(("sat",)), Without(Word(("dog",))))))
-    assert pairs(index.snapshot.search(some, 5)) == [(1, plain[1])]
-    assert index.snapshot.scores(some, keys(2, 1)).tolist() == [0, plain[1]]
 
 
 def test_a_condition_alone_finds_by_key(tmp_path: Path) -> None:
     index = made(tmp_path, {key: ["same"] for key in range(1200, 0, -1)})
     query = TextQuery((), Prefix("s"))
-    assert pairs(index.snapshot.search(query, 2)) == [(1, 0), (2, 0)]
+    assert pairs(search(index.snapshot, query, 2)) == [(1, 0), (2, 0)]
     for size in (3, 700):
         allowed = FilterKeys(np.arange(1000 - size, 1000))
-        found = index.snapshot.search(query, 2, allowed=allowed)
+        found = search(index.snapshot, query, 2, allowed=allowed)
         assert found.keys.tolist() == [1000 - size, 1001 - size]
 
 
@@ -215,84 +205,65 @@ def test_a_condition_alone_finds_by_key(tmp_path: Path) -> None:
 def test_scores_do_not_depend_on_the_segments(tmp_path: Path) -> None:
     corpus = {key: [f"w{number % (key + 2)}" for number in range(key + 5)] for key in range(20)}
     whole = made(tmp_path / "whole", corpus)
-    pieces = TantivyWriter.open(tmp_path / "pieces")
+    pieces = TantivyWriter(tmp_path / "pieces")
     for key, each in corpus.items():
-        pieces.apply(added=[(key, each)], removed=(), since=key, position=LogPosition(key + 1, 0))
+        write(pieces, key, key + 1, added=[(key, each)])
     for query in (words("w1"), words("w0", "w3", "w7"), words("w19", "w2")):
-        expected = whole.snapshot.search(query, 20)
-        found = pieces.snapshot.search(query, 20)
+        expected = search(whole.snapshot, query, 20)
+        found = search(pieces.snapshot, query, 20)
         assert found.keys.tolist() == expected.keys.tolist()
         assert found.scores == pytest.approx(expected.scores, rel=1e-5)
 
 
-def test_applying_again_changes_nothing(tmp_path: Path) -> None:
-    index = made(tmp_path, PETS)
-    before = pairs(index.snapshot.search(words("cat", "dog"), 5))
-    index.apply(added=[(9, ["cat"])], removed=[1], since=0, position=LogPosition(1, 0))
-    assert pairs(index.snapshot.search(words("cat", "dog"), 5)) == before
-    index.apply(added=PETS.items(), removed=(), since=1, position=LogPosition(2, 0))
-    assert [key for key, _ in pairs(index.snapshot.search(words("cat", "dog"), 5))] == [
+def test_applying_again_changes_nothing(index: TantivyWriter) -> None:
+    before = pairs(search(index.snapshot, words("cat", "dog"), 5))
+    write(index, 0, 1, added=[(9, ["cat"])], removed=[1])
+    assert pairs(search(index.snapshot, words("cat", "dog"), 5)) == before
+    write(index, 1, 2, added=PETS.items())
+    assert [key for key, _ in pairs(search(index.snapshot, words("cat", "dog"), 5))] == [
         key for key, _ in before
     ]
     assert index.snapshot.position.seq == 2
 
 
-def test_removed_chunks_are_gone(tmp_path: Path) -> None:
-    index = made(tmp_path, PETS)
-    index.apply(added=[(2, ["bird"])], removed=[1, 77], since=1, position=LogPosition(5, 0))
-    assert index.snapshot.search(words("cat", "bird"), 5).keys.tolist() == [2]
+def test_removed_chunks_are_gone(index: TantivyWriter) -> None:
+    write(index, 1, 5, added=[(2, ["bird"])], removed=[1, 77])
+    assert found(index, "cat", "bird") == [2]
     assert index.snapshot.scores(words("cat"), keys(1, 2)).tolist() == [0, 0]
     assert sorted(index.snapshot.vocabulary()) == sorted(["bird", *PETS[3], *PETS[4]])
     asked = [*single_words(("cat", "bird", "dog", "z")), Word(("bird", "dog"))]
     assert [index.snapshot.document_frequency(word) for word in asked] == [0, 1, 1, 0, 2]
-    assert index.dead_share == pytest.approx(2 / 5)
+    assert (index.snapshot.dead, index.snapshot.total) == (2, 5)
 
 
-def test_document_frequency_without_removals(tmp_path: Path) -> None:
-    index = made(tmp_path, PETS)
-    asked = [*single_words(("cat", "кошка", "z")), Word(("cat", "z", "cat"))]
-    assert [index.snapshot.document_frequency(word) for word in asked] == [2, 1, 0, 2]
-    assert index.dead_share == 0
-
-
-def test_changes_that_do_not_follow_on_are_left_out(tmp_path: Path) -> None:
-    index = made(tmp_path, PETS)
-    index.apply(added=[(9, ["cat"])], removed=[1], since=2, position=LogPosition(3, 0))
-    assert (index.snapshot.position.seq, index.snapshot.search(words("cat"), 5).keys.tolist()) == (
-        1,
-        [2, 1],
-    )
-    index.apply(added=[(9, ["cat"])], removed=[1], since=0, position=LogPosition(3, 0))
-    assert (
-        index.snapshot.position.seq,
-        sorted(index.snapshot.search(words("cat"), 5).keys.tolist()),
-    ) == (3, [2, 9])
+@pytest.mark.parametrize(
+    ("since", "seq", "hits"), [(2, 1, [2, 1]), (0, 3, [2, 9])], ids=["a gap", "an overlap"]
+)
+def test_changes_that_do_not_follow_on_are_left_out(
+    index: TantivyWriter, since: int, seq: int, hits: list[int]
+) -> None:
+    write(index, since, 3, added=[(9, ["cat"])], removed=[1])
+    assert index.snapshot.position.seq == seq
+    assert sorted(found(index, "cat")) == sorted(hits)
 
 
 def test_the_position_moves_without_changes_too(tmp_path: Path) -> None:
-    assert TantivyWriter.open(tmp_path).snapshot.position.seq == 0
+    assert TantivyWriter(tmp_path).snapshot.position.seq == 0
     index = made(tmp_path, PETS)
-    index.apply(added=(), removed=(), since=1, position=LogPosition(8, 0))
-    assert (index.snapshot.position.seq, TantivyWriter.open(tmp_path).snapshot.position.seq) == (
-        8,
-        8,
-    )
-    index.apply(added=(), removed=[1], since=8, position=LogPosition(9, 0))
-    assert (index.snapshot.position.seq, TantivyWriter.open(tmp_path).snapshot.position.seq) == (
-        9,
-        9,
-    )
+    for since, seq, removed in ((1, 8, ()), (8, 9, (1,))):
+        write(index, since, seq, removed=removed)
+        assert index.snapshot.position.seq == TantivyWriter(tmp_path).snapshot.position.seq == seq
 
 
 def test_a_second_reader_sees_what_was_applied_when_it_looks(tmp_path: Path) -> None:
-    reader = TantivyWriter.open(tmp_path)
+    reader = TantivyWriter(tmp_path)
     held = reader.snapshot
     made(tmp_path, PETS)
-    assert (reader.snapshot.position.seq, len(reader.snapshot.search(words("cat"), 5))) == (0, 0)
+    assert (reader.snapshot.position.seq, len(search(reader.snapshot, words("cat"), 5))) == (0, 0)
     reader.reload_if_changed()
-    assert (reader.snapshot.position.seq, len(reader.snapshot.search(words("cat"), 5))) == (1, 2)
+    assert (reader.snapshot.position.seq, len(search(reader.snapshot, words("cat"), 5))) == (1, 2)
     assert reader.snapshot is not held
-    assert len(held.search(words("cat"), 5)) == 0
+    assert len(search(held, words("cat"), 5)) == 0
     held = reader.snapshot
     reader.reload_if_changed()
     assert reader.snapshot is held
