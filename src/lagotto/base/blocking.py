@@ -6,25 +6,18 @@ import asyncio
 import threading
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, wait
 from functools import wraps
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from lagotto._internal.concurrency import LoopGuard
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
-from lagotto.base.protocol import AsyncBase, FilterLike
+from lagotto.base.protocol import AsyncBase, FilterLike, first_documents
 from lagotto.documents import Document
-from lagotto.embedders import Embedder
-from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import StoreError
-from lagotto.prefs import RetrievalPrefs
-from lagotto.rerankers import Reranker
-from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.retriever import Retriever
-from lagotto.stores.base import Store
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -130,6 +123,21 @@ def blocking(
 Base = TypeVar("Base", bound=AsyncBase)
 
 
+def opening(
+    kind: Callable[P, Base],
+) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, P], None]]:
+    """Makes of an `__init__` one that opens a base of this kind, with the arguments of that."""
+
+    def decorate(_: object) -> Callable[Concatenate[Any, P], None]:
+        @wraps(kind)
+        def init(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            BlockingBase.__init__(self, kind(*args, **kwargs))
+
+        return init
+
+    return decorate
+
+
 class BlockingBase(Generic[Base]):
     """The verbs of an asynchronous base, blocking, on an event loop of their own.
 
@@ -180,7 +188,7 @@ class BlockingBase(Generic[Base]):
     ) -> Iterator[Document]:
         """Yield what `documents` returns, a few at a time, however many there are."""
         documents = self.base.iter_documents(filters=filters, collection=collection)
-        while page := self.run(_next_page(documents)):
+        while page := self.run(first_documents(documents, PAGE)):
             yield from page
 
     @property
@@ -237,45 +245,11 @@ class KnowledgeBase(BlockingBase[AsyncKnowledgeBase]):
     closed is closed, with a ResourceWarning, when it is garbage collected.
     """
 
-    def __init__(
-        self,
-        location: str | Path | Store = "lagotto.db",
-        *,
-        embedder: str | Embedder | None = None,
-        chunker: str | None = None,
-        pooling: Pooling | None = None,
-        reranker: str | Reranker | None = None,
-        expander: Expander | None = None,
-        prefs: RetrievalPrefs | str | None = None,
-        text_index: str | None = None,
-        vector_index: str | None = None,
-    ) -> None:
-        super().__init__(
-            AsyncKnowledgeBase(
-                location,
-                embedder=embedder,
-                chunker=chunker,
-                pooling=pooling,
-                reranker=reranker,
-                expander=expander,
-                prefs=prefs,
-                text_index=text_index,
-                vector_index=vector_index,
-            )
-        )
+    @opening(AsyncKnowledgeBase)
+    def __init__(self) -> None: ...
 
     sync = blocking(AsyncKnowledgeBase.sync)
     rebuild = blocking(AsyncKnowledgeBase.rebuild)
-
-
-async def _next_page(documents: AsyncIterator[Document]) -> list[Document]:
-    """The next documents, none at the end."""
-    page: list[Document] = []
-    async for document in documents:
-        page.append(document)
-        if len(page) == PAGE:
-            break
-    return page
 
 
 def _close_unclosed(base: AsyncBase, loop: LoopThread, guard: LoopGuard) -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from lagotto._internal.display import counted
-from lagotto.base.copy import read_entries
+from lagotto.base.copy import Name, read_entries
 from lagotto.base.ingest import Ingest, Progress
 from lagotto.base.parts import BaseParts
 from lagotto.documents import Document, Record
@@ -24,8 +24,6 @@ from lagotto.stores.base import BaseConfig, Staging, Store
 BATCH_DOCUMENTS = 500
 MOST_ROUNDS = 100
 """How often documents may change between the last check and the switch."""
-
-Name = tuple[str, str]
 
 
 class RebuildProgress(Record):
@@ -156,7 +154,7 @@ class _Rebuild:
             await self._staging.write(alike)
             chunks = sum(len(entry.vectors) for entry in alike)
             self._report(done=self._done.done + len(alike), chunks=self._done.chunks + chunks)
-        taken = {(entry.document.collection, entry.document.id) for entry in alike}
+        taken = {entry.document.ref for entry in alike}
         return [name for name in names if name not in taken]
 
     async def _make(self, documents: Sequence[Document]) -> None:
