@@ -135,9 +135,10 @@ class RetrievalResult(Location):
         ]
         made = self.breakdown
         if made.fused_score is not None:
-            lines.append(
-                f"   fused {made.fused_score:.4f} (formula {made.fused:.4f}{_scale(made)})"
-            )
+            scale = ""
+            if made.fused_ends is not None:
+                scale = ", on a scale from {:.4f} to {:.4f}".format(*made.fused_ends)
+            lines.append(f"   fused {made.fused_score:.4f} (formula {made.fused:.4f}{scale})")
         if made.rerank_score is not None:
             lines.append(f"   reranked {made.rerank_score:.4f} (own scale {made.rerank:.4f})")
         if made.rerank_share is not None:
@@ -146,13 +147,6 @@ class RetrievalResult(Location):
         if self.child_id:
             lines.append(f"   parent of {self.child_id}, with its score")
         return "\n".join(lines)
-
-
-def _scale(made: ScoreBreakdown) -> str:
-    if made.fused_ends is None:
-        return ""
-    low, high = made.fused_ends
-    return f", on a scale from {low:.4f} to {high:.4f}"
 
 
 def _explained(leg: Leg, found: LegScore) -> str:
