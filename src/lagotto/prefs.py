@@ -232,8 +232,10 @@ class ScoringPrefs(Preferences):
     @model_validator(mode="after")
     def _some_weight(self) -> Self:
         for weights in ({}, *self.by_type.values()):
-            own = {"w_vec": self.w_vec, "w_text": self.w_text, "w_fuzzy": self.w_fuzzy}
-            if not any({**own, **weights}.values()):
+            own = [
+                weights.get(name, getattr(self, name)) for name in ("w_vec", "w_text", "w_fuzzy")
+            ]
+            if not any((*own, weights.get("w_exact"))):
                 raise ValueError("all weights are 0, so no passage could have a score; raise one")
         return self
 
@@ -690,15 +692,15 @@ class SearchRequest:
         ConfigError for settings that are wrong, or have no meaning for the verb.
         """
         given = dict(self.settings)
-        if self.verb == "search" and "top_k" in given:
-            if "top_k_chunks" in given:
-                raise _given_twice("top_k_chunks")
+        as_passages = self.verb == "search" and "top_k" in given
+        for name in ("query_text", "top_k_chunks") if as_passages else ("query_text",):
+            if name in given:
+                raise ConfigError(f"{name}: given twice in one call; give it once")
+        if as_passages:
             given["top_k_chunks"] = given.pop("top_k")
         only_evident = self.verb == "search" and (
-            self.only_evident or ("top_k" in self.settings and "top_k_items" not in given)
+            self.only_evident or (as_passages and "top_k_items" not in given)
         )
-        if "query_text" in given:
-            raise _given_twice("query_text")
         if "filters" in given:
             given["filters"] = parse_filter(given["filters"])
         if self.max_tokens is not None:
@@ -742,7 +744,3 @@ class SearchRequest:
 def preferences(given: RetrievalPrefs | str | None) -> RetrievalPrefs:
     """Preferences as they are, by the name of a preset, or the defaults."""
     return RetrievalPrefs.preset(given) if isinstance(given, str) else given or RetrievalPrefs()
-
-
-def _given_twice(name: str) -> ConfigError:
-    return ConfigError(f"{name}: given twice in one call; give it once")

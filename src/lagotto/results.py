@@ -129,11 +129,8 @@ class RetrievalResult(Location):
 
     def explain(self) -> str:
         """Return how the score is made up, in numbers that add up."""
-        lines = [f"{self.rank}. {self.score:.4f}  {self.citation}"]
-        lines += [
-            _explained(leg, found) for leg, found in self.breakdown.legs().items() if found.weight
-        ]
-        made = self.breakdown
+        lines, made = [f"{self.rank}. {self.score:.4f}  {self.citation}"], self.breakdown
+        lines += [_explained(leg, found) for leg, found in made.legs().items() if found.weight]
         if made.fused_score is not None:
             scale = ""
             if made.fused_ends is not None:
@@ -236,13 +233,10 @@ class Results(list[RetrievalResult]):
 
     def __str__(self) -> str:
         first = self[0].rank if self else 1
-        return as_text(self._rows(), first=first, notes=self.degraded, empty="no hits")
+        return as_text(map(_row, self), first=first, notes=self.degraded, empty="no hits")
 
     def _repr_html_(self) -> str:
-        return as_html(("score", "cited", "passage"), self._rows(), notes=self.degraded)
-
-    def _rows(self) -> list[Row]:
-        return [_row(hit) for hit in self]
+        return as_html(("score", "cited", "passage"), map(_row, self), notes=self.degraded)
 
 
 def _row(hit: RetrievalResult) -> Row:

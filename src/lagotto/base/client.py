@@ -135,7 +135,6 @@ class AsyncClient(AsyncBase):
         return self
 
     async def close(self) -> None:
-        """Close the connections; closing again has no effect."""
         http, self._http = self._http, None
         if http is not None:
             await http.aclose()
@@ -232,7 +231,6 @@ class AsyncClient(AsyncBase):
         return await self._get(path, {"collection": collection}, missing=True)
 
     async def info(self) -> StoreInfo:
-        """Return the size of the base, and what it was made with."""
         found = await self._get("/v1/info")
         return StoreInfo(**{**found, "location": self.location})
 
@@ -244,7 +242,6 @@ class AsyncClient(AsyncBase):
     async def remove(
         self, *document_ids: str, collection: str | None = None, filters: FilterLike = None
     ) -> list[str]:
-        """Remove documents by id, by filter, or both; returns the ids of the removed documents."""
         body: dict[str, Any] = {"ids": list(document_ids), "collection": collection}
         if filters is not None:
             body["filters"] = parse_filter(filters).to_json()
@@ -254,7 +251,6 @@ class AsyncClient(AsyncBase):
     async def judge(
         self, query: str, passage: Citation | RetrievalResult | str, relevance: int | None
     ) -> RelevanceJudgement | None:
-        """Store whether a hit, or what a citation refers to, is relevant for a query: 1 or 0."""
         body = {"query": query, "citation": citation_of(passage), "relevance": relevance}
         found = (await self._post("/v1/judgements", body))["judgement"]
         return None if found is None else RelevanceJudgement(**found)
