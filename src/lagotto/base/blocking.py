@@ -125,7 +125,7 @@ def opening(
     """Makes of an `__init__` one that opens a base of this kind, with the arguments of that."""
 
     def decorate(_: object) -> Callable[Concatenate[Any, P], None]:
-        @wraps(kind)
+        @wraps(vars(kind)["__init__"])
         def init(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
             BlockingBase.__init__(self, kind(*args, **kwargs))
 
