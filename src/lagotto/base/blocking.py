@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, wait
 from functools import wraps
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
@@ -16,8 +17,14 @@ from lagotto._internal.concurrency import LoopGuard
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.base.protocol import AsyncBase, FilterLike, first_documents
 from lagotto.documents import Document
+from lagotto.embedders import Embedder
+from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import StoreError
+from lagotto.prefs import RetrievalPrefs
+from lagotto.rerankers import Reranker
+from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.retriever import Retriever
+from lagotto.stores.base import Store
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -117,21 +124,6 @@ def blocking(
 
 
 Base = TypeVar("Base", bound=AsyncBase)
-
-
-def opening(
-    kind: Callable[P, Base],
-) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, P], None]]:
-    """Makes of an `__init__` one that opens a base of this kind, with the arguments of that."""
-
-    def decorate(_: object) -> Callable[Concatenate[Any, P], None]:
-        @wraps(vars(kind)["__init__"])
-        def init(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
-            BlockingBase.__init__(self, kind(*args, **kwargs))
-
-        return init
-
-    return decorate
 
 
 class BlockingBase(Generic[Base]):
@@ -239,8 +231,32 @@ class KnowledgeBase(BlockingBase[AsyncKnowledgeBase]):
     Creating it opens the base. Threads share it, forked processes open their own: see BlockingBase.
     """
 
-    @opening(AsyncKnowledgeBase)
-    def __init__(self) -> None: ...
+    def __init__(
+        self,
+        location: str | Path | Store = "lagotto.db",
+        *,
+        embedder: str | Embedder | None = None,
+        chunker: str | None = None,
+        pooling: Pooling | None = None,
+        reranker: str | Reranker | None = None,
+        expander: Expander | None = None,
+        prefs: RetrievalPrefs | str | None = None,
+        text_index: str | None = None,
+        vector_index: str | None = None,
+    ) -> None:
+        super().__init__(
+            AsyncKnowledgeBase(
+                location,
+                embedder=embedder,
+                chunker=chunker,
+                pooling=pooling,
+                reranker=reranker,
+                expander=expander,
+                prefs=prefs,
+                text_index=text_index,
+                vector_index=vector_index,
+            )
+        )
 
     sync = blocking(AsyncKnowledgeBase.sync)
     rebuild = blocking(AsyncKnowledgeBase.rebuild)

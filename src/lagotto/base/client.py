@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from lagotto import errors
 from lagotto._internal.locations import is_served, mask_location
-from lagotto.base.blocking import BlockingBase, KnowledgeBase, blocking, opening
+from lagotto.base.blocking import BlockingBase, KnowledgeBase, blocking
 from lagotto.base.ingest import AddReport, OnProgress, Progress, batches, sum_reports
 from lagotto.base.judgements import RelevanceJudgement, citation_of
 from lagotto.base.protocol import AsyncBase, FilterLike
@@ -332,8 +332,8 @@ class Client(BlockingBase[AsyncClient]):
     Creating it connects. `api_key` is LAGOTTO_API_KEY by default.
     """
 
-    @opening(AsyncClient)
-    def __init__(self) -> None: ...
+    def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 60.0) -> None:
+        super().__init__(AsyncClient(url, api_key=api_key, timeout=timeout))
 
     sync = blocking(AsyncClient.sync)
     rebuild = blocking(AsyncClient.rebuild)
