@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import inspect
 import json
 import os
 import subprocess
@@ -168,13 +167,11 @@ async def searches(chunks: str, count: str, text_index: str) -> None:
 
 
 async def _times(base: Any, scale: Any, queries: Any, mode: str, where: str) -> list[float]:
-    names = inspect.signature(base.retrieve).parameters
-    argument = "filters" if "filters" in names else "where"  # its name in older checkouts
     times = []
     for query in queries:
-        filters = {argument: scale._filters(query)[where]}
+        filters = scale._filters(query)[where]
         start = time.process_time()
-        await base.retrieve(query.text, mode=mode, **filters)
+        await base.retrieve(query.text, mode=mode, filters=filters)
         times.append((time.process_time() - start) * 1000)
     return times
 

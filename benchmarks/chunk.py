@@ -1,6 +1,6 @@
 """MB per second of every chunker on a long text, and of a splitter library beside them.
 
-    python benchmarks chunk [--megabytes 10] [--rounds 3] [--json]
+    python benchmarks chunk [--megabytes 10] [--rounds 3]
 
 The text is this project's own documentation, repeated; rounds are interleaved, medians reported.
 Install semantic-text-splitter to see it in the table.
@@ -9,7 +9,6 @@ Install semantic-text-splitter to see it in the table.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -87,12 +86,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--megabytes", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     table = measure(arguments.megabytes, arguments.rounds)
-    if arguments.json:
-        print(json.dumps(table, indent=2))
-        return
     print(f"{'chunker':32} {'chunks':>8} {'MB/s':>8} {'MB/CPU-s':>9}")
     for name, row in table.items():
         print(f"{name:32} {row['chunks']:8.0f} {row['MB/s']:8.2f} {row['MB/CPU-s']:9.2f}")

@@ -1,6 +1,6 @@
 """How fast the local embedders are: passages per second, one query's latency, memory, start-up.
 
-    python benchmarks embed [--rounds 5] [--passages 96] [--json]
+    python benchmarks embed [--rounds 5] [--passages 96]
 
 Variants alternate in one process, in every round, so that a busy machine slows all of them
 alike; medians are shown. Passages per CPU second say what the work costs, wall seconds what this
@@ -76,7 +76,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--passages", type=int, default=96)
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--start", metavar="MODEL", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.start:
@@ -84,11 +83,7 @@ def main() -> None:
         return
     speeds = asyncio.run(measure_speed(rounds=options.rounds, passages=options.passages))
     starts = [_fresh_start(model) for model in ("minilm", "minilm-int8")]
-    if options.json:
-        print(json.dumps({"speeds": [asdict(item) for item in speeds],
-                          "starts": [asdict(item) for item in starts]}, indent=2))  # fmt: skip
-    else:
-        _print_tables(speeds, starts)
+    _print_tables(speeds, starts)
 
 
 async def measure_speed(*, rounds: int, passages: int) -> list[Speed]:

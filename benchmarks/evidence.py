@@ -1,7 +1,7 @@
 """How much of the evidence a search brings, and how late chunking compares with stored chunks.
 
     python benchmarks evidence FOLDER [--queries 472] [--documents NAME,NAME] [--only WORD]
-                                  [--cache FOLDER] [--json]
+                                  [--cache FOLDER]
 
 FOLDER has corpus.jsonl, queries.jsonl and spans.jsonl, where a query's evidence is spans of one
 document. Each way of chunking ranks its chunks, which are taken in that order until a budget of
@@ -9,38 +9,31 @@ tokens is full; the last one is cut. Recall, precision and intersection over uni
 characters. `with headings` reads lines such as ` = = Plot = = ` as headings, which are then put in
 front of their chunks for embedding and indexing. `--documents` takes some of the documents, with
 their queries; `--only` the ways with that word in their name; `--cache` keeps vectors for the next
-run. At the end: a late search on a cold and on a warm chunk cache, over the documents of up to
-150,000 characters.
+run.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import re
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 import beir
 from beir import mean, read_jsonl
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document, Heading
-from lagotto.embedders import Embedder, create_embedder
+from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
-from lagotto.request_context import RequestContext
 
 BUDGETS = (256, 512, 1024)
 DEPTH = 40
-SHORT = 150_000
 SIZES = ("64/8", "128/16", "256/32")
 
 
@@ -96,16 +89,10 @@ def main() -> None:
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--embedder", default="minilm")
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     table = asyncio.run(measure(options))
-    timing = asyncio.run(cold_and_warm(options))
-    if options.json:
-        print(json.dumps({"quality": table, "cache": timing}, indent=2))
-        return
     for name, row in table.items():
         print(f"{name:32}", *(f"{key} {value:.3f}" for key, value in row.items()), sep="  ")
-    print(*(f"{key}: {value}" for key, value in timing.items()), sep="\n")
 
 
 def documents(options: argparse.Namespace, *, headings: bool = False) -> list[Document]:
@@ -219,30 +206,3 @@ def scores(passages: Iterable[Passage], truth: set[tuple[str, int]]) -> dict[str
 
 def _range(span: dict[str, int]) -> range:
     return range(span["start"], span["end"])
-
-
-async def cold_and_warm(options: argparse.Namespace) -> dict[str, float]:
-    """Seconds of a late search that makes all chunks, and of the next ones, which find them."""
-    queries = [row["text"] for row in read_jsonl(options.folder / "queries.jsonl")[:8]]
-    system = System("document", "recursive:256/32", "late")
-    embedder = create_embedder(options.embedder)
-    short = [item for item in documents(options) if len(item.text) <= SHORT]
-    seconds = []
-    with tempfile.TemporaryDirectory() as folder:
-        async with base(folder, system, embedder) as opened:
-            await opened.add(*short)
-            await opened.retrieve("the first search loads the model and the index")
-            for query in queries:
-                start = time.perf_counter()
-                await opened.retriever.search(
-                    RequestContext(), system.prefs.replace(query_text=query)
-                )
-                seconds.append(time.perf_counter() - start)
-    cold, warm = seconds[0], float(np.median(seconds[1:]))
-    return {
-        "characters": sum(len(item.text) for item in short),
-        "cold, s": round(cold, 3),
-        "second query, s": round(seconds[1], 3),
-        "warm (median), s": round(warm, 4),
-        "cold / second": round(cold / seconds[1], 1),
-    }

@@ -35,19 +35,8 @@ LONG = 2_000
 """Bytes of a repeated piece, lest the repetitions of repetitions fill the memory."""
 XML_PIECE = re.compile(rb"<[^>]*>|[^<]+")
 NUMBER = re.compile(rb"(?<=\")\d+(?=\")")
-WORDS = [
-    "truffle",
-    "dog",
-    "and",
-    "or",
-    "not",
-    "SQLITE_BUSY",
-    "E-14",
-    "3.7",
-    "naïve",
-    "собака",
-    "東京",
-]
+WORDS = ["truffle", "dog", "and", "or", "not", "SQLITE_BUSY", "E-14", "3.7", "naïve", "собака"]
+WORDS += ["東京"]
 SIGNS = list(
     "\"'()[]{}<>|&!*:-+~^\\/,.;#@$%=_ \t\n\r\x00\x02\x0b\u200b\u202e\ufeff\ud800é七7aA“”«»…"
 )

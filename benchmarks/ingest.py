@@ -1,6 +1,6 @@
 """How much of the embedder's speed an ingest keeps, and how much memory it takes.
 
-    python benchmarks ingest [--chunks 400] [--rounds 3] [--memory 10000,100000] [--json]
+    python benchmarks ingest [--chunks 400] [--rounds 3] [--memory 10000,100000]
 
 Rate: the same chunks are embedded by the embedder alone, and added to a new base; rounds are
 interleaved, medians reported. Memory: the peak of a process of its own that adds that many chunks,
@@ -105,7 +105,6 @@ def main() -> None:
     parser.add_argument("--embedder", default="minilm")
     parser.add_argument("--memory", default="10000,100000")
     parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.peak:
         asyncio.run(peak_memory(options.peak))
@@ -120,9 +119,6 @@ def main() -> None:
         if size
     ]
     rate = asyncio.run(rates(options.chunks, options.rounds, options.embedder))
-    if options.json:
-        print(json.dumps({"rate": rate, "memory": memory}, indent=2))
-        return
     print(*(f"{key}: {value}" for key, value in rate.items()), sep="\n")
     for row in memory:
         print(

@@ -1,6 +1,6 @@
 """How questions that share no content word with their answers rank, with and without damping.
 
-    python benchmarks paraphrases [DATASET...] [--cache FOLDER] [--json]
+    python benchmarks paraphrases [DATASET...] [--cache FOLDER]
 
 The questions are in paraphrases.jsonl; they were written before any of them was searched for. Those
 over the demo's documents name a file and words of the passage that answers, those over a data set
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import math
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -44,20 +43,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("datasets", nargs="*", type=Path)
     parser.add_argument("--cache", type=Path)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     embedder = beir.embedder("minilm", options.cache)
-    tables = {}
     with corpus() as folder, tempfile.TemporaryDirectory() as place:
         sources = {"demo": folder}
         sources |= {dataset.name: dataset / "corpus.jsonl" for dataset in options.datasets}
         for name, source in sources.items():
             location = Path(place) / f"{name}.db"
-            tables[name] = asyncio.run(measure(name, source, location, embedder))
-            if not options.json:
-                _print(name, tables[name])
-    if options.json:
-        print(json.dumps(tables, indent=2))
+            _print(name, asyncio.run(measure(name, source, location, embedder)))
 
 
 async def measure(

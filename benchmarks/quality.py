@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import tempfile
 from collections.abc import AsyncIterator
@@ -80,17 +79,11 @@ def main() -> None:
     parser.add_argument("--chunker", default=DEFAULT_CHUNKER)
     parser.add_argument("--text-index", choices=["tantivy", "fts5"])
     parser.add_argument("--cache", type=Path)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    found = {}
     with tempfile.TemporaryDirectory() as folder:
         options.cache = options.cache or Path(folder)
         for dataset in options.datasets:
-            found[dataset.name] = asyncio.run(measure(dataset, options))
-            if not options.json:
-                _print(dataset.name, found[dataset.name])
-    if options.json:
-        print(json.dumps(found, indent=2))
+            _print(dataset.name, asyncio.run(measure(dataset, options)))
 
 
 def _names(listed: str) -> list[str]:

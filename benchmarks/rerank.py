@@ -1,25 +1,22 @@
 """What rerankers gain: nDCG@10 before and after, with intervals, and where they hurt.
 
-    python benchmarks rerank DATASET... [--queries 1000] [--related] [--reranker NAME]... [--only]
-        [--cache-tokens] [--cache FOLDER] [--json]
+    python benchmarks rerank DATASET... [--queries 1000] [--reranker NAME]... [--only]
+        [--cache FOLDER]
 
 A data set is a folder in BEIR's layout; its documents go through the normal ingest, 50 fused
 candidates go to each reranker, and a document ranks by its best candidate. Intervals are of the
 paired difference to the fused order (bootstrap, 95 %). `--reranker` adds one by name, such as
-`maxsim` or `ms-marco-minilm-l12`, and with `--only` there are no others. `--related` asks long
-queries: a question with the beginning of a relevant document, to find the others. With
-`--cache-tokens` maxsim runs each passage once: the same
-figures sooner, but times that mean nothing. `--cache` keeps vectors for the next run.
+`maxsim` or `ms-marco-minilm-l12`, and with `--only` there are no others. `--cache` keeps vectors
+for the next run.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -28,14 +25,12 @@ from beir import interval, mean, read_questions, shown
 from candidates import (
     SAMPLE,
     Asked,
-    CachedTokenEmbedder,
     Queries,
     collect,
-    related_queries,
     scores,
 )
 from lagotto.embedders import TokenEmbedder, create_embedder
-from lagotto.rerankers import BlendedReranker, GatedReranker, Reranker, create_reranker
+from lagotto.rerankers import Reranker, create_reranker
 
 NAMES = ("overlap", "overlap-idf", "lexical")
 
@@ -57,31 +52,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("datasets", nargs="+", type=Path)
     parser.add_argument("--queries", type=int, default=SAMPLE)
-    parser.add_argument("--related", action="store_true")
     parser.add_argument("--reranker", action="append", default=[])
     parser.add_argument("--only", action="store_true")
-    parser.add_argument("--cache-tokens", action="store_true")
     parser.add_argument("--cache", type=Path)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    tables = {}
     for dataset in options.datasets:
-        tables[dataset.name] = asyncio.run(measure(dataset, options))
-        if not options.json:
-            _print(dataset.name, tables[dataset.name])
-    if options.json:
-        rows = {name: [asdict(gain) for gain in table] for name, table in tables.items()}
-        print(json.dumps(rows, indent=2))
+        _print(dataset.name, asyncio.run(measure(dataset, options)))
 
 
 async def measure(dataset: Path, options: argparse.Namespace) -> list[Gain]:
     """Every reranker on one data set."""
-    left_out: dict[str, str] = {}
-    if options.related:
-        queries, left_out = related_queries(dataset, options.queries)
-    else:
-        queries = Queries(*read_questions(dataset, options.queries))
-    asked = await collect(dataset, queries, cache=options.cache, left_out=left_out)
+    queries = Queries(*read_questions(dataset, options.queries))
+    asked = await collect(dataset, queries, cache=options.cache)
     asked = [one for one in asked if one.candidates]
     fused = [one.ndcg([each.score for each in one.candidates]) for one in asked]
     table = [Gain("(fused order)", mean(fused), [0.0] * 3, 0, 0, 0.0)]
@@ -94,16 +76,8 @@ async def measure(dataset: Path, options: argparse.Namespace) -> list[Gain]:
 def _rerankers(options: argparse.Namespace) -> dict[str, Reranker]:
     embedder = create_embedder("minilm")
     assert isinstance(embedder, TokenEmbedder)
-    tokens = CachedTokenEmbedder(embedder) if options.cache_tokens else embedder
-    if options.only:
-        return {name: create_reranker(name, embedder=tokens) for name in options.reranker}
-    overlap, wording = create_reranker("overlap"), create_reranker("lexical")
-    return {
-        **{name: create_reranker(name, embedder=tokens) for name in (*NAMES, *options.reranker)},
-        "overlap, blended": BlendedReranker(overlap),
-        "wording, blended": BlendedReranker(wording),
-        "wording, gated": GatedReranker(wording),
-    }
+    names = options.reranker if options.only else (*NAMES, *options.reranker)
+    return {name: create_reranker(name, embedder=embedder) for name in names}
 
 
 async def _gain(

@@ -1,7 +1,7 @@
 """Speed, recall and size of a base as it grows, with synthetic texts and vectors.
 
     python benchmarks scale [--store sqlite|postgresql|...] [--chunks 10000,100000,1000000]
-                            [--queries 100] [--text-index tantivy|fts5] [--json]
+                            [--queries 100] [--text-index tantivy|fts5]
 
 Texts, vectors and queries are those of synthetic.py, so that no embedding is measured. Filters let
 through 10 %, 1 %, and the query's own topic. Milliseconds of CPU and of wall time; recall against
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import resource
 import time
 from collections.abc import Sequence
@@ -171,18 +170,11 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--store", choices=PLACES, default="sqlite")
     parser.add_argument("--text-index", choices=["tantivy", "fts5"])
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    figures = {}
     for chunks in map(int, options.chunks.split(",")):
-        figures[chunks] = asyncio.run(
-            measure(chunks, options.queries, options.store, options.text_index)
-        )
-        if not options.json:
-            print(f"\n{chunks} chunks")
-            _print(figures[chunks], indent=1)
-    if options.json:
-        print(json.dumps(figures, indent=2))
+        figures = measure(chunks, options.queries, options.store, options.text_index)
+        print(f"\n{chunks} chunks")
+        _print(asyncio.run(figures), indent=1)
 
 
 def _print(value: dict[str, Any], *, indent: int) -> None:

@@ -1,7 +1,7 @@
 """Requests per second of a server, and how long each takes, embedding included.
 
     python benchmarks serve [--chunks 10000,100000] [--clients 1,8,32] [--seconds 4]
-                               [--workers 1,2] [--mixed 0] [--json FILE]
+                               [--workers 1,2] [--mixed 0]
 
 A base with the texts of scale.py, vectors of that size, and MiniLM for the queries; the server is
 `lagotto serve` in processes of its own, on the loopback interface, with and without batches of
@@ -22,7 +22,6 @@ import asyncio
 import json
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,11 +51,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--workers", default="1")
     parser.add_argument("--mixed", type=float, default=0.0)
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     sizes = [int(size) for size in options.chunks.split(",")]
     clients = [int(count) for count in options.clients.split(",")]
-    rows: list[Row] = []
     for chunks in sizes:
         with temporary_place("sqlite") as place:
             location = place.location
@@ -64,16 +61,14 @@ def main() -> None:
             asyncio.run(build(location, corpus, None))
             texts = [query.text for query in corpus.queries(400)]
             for workers in map(int, options.workers.split(",")):
-                rows += measured(location, texts, workers, clients, options.seconds, chunks)
+                measured(location, texts, workers, clients, options.seconds, chunks)
             if options.mixed and chunks == sizes[-1]:
-                rows += [mixed(location, texts, options.mixed, chunks)]
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=2))
+                mixed(location, texts, options.mixed, chunks)
 
 
 def measured(
     location: str, texts: list[str], workers: int, clients: list[int], seconds: float, chunks: int
-) -> list[Row]:
+) -> None:
     """The figures of one base and one number of workers."""
     best: dict[tuple[bool, int], Row] = {}
     stages: list[Row] = []
@@ -93,7 +88,6 @@ def measured(
     rows = [best[key] for key in sorted(best, key=lambda key: (key[1], not key[0]))] + stages
     for row in rows:
         print(row, flush=True)
-    return rows
 
 
 async def searches(url: str, texts: list[str], clients: int, seconds: float) -> dict[str, float]:
@@ -107,16 +101,11 @@ async def searches(url: str, texts: list[str], clients: int, seconds: float) -> 
     return await load(url, request, clients=clients, seconds=seconds)
 
 
-def mixed(location: str, texts: list[str], seconds: float, chunks: int) -> Row:
+def mixed(location: str, texts: list[str], seconds: float, chunks: int) -> None:
     """Reads and writes at once."""
     with serving(location, batching=False) as (url, pid):
-        row = {
-            "chunks": chunks,
-            "mixed_s": seconds,
-            **asyncio.run(_mixed(url, pid, texts, seconds)),
-        }
-    print(row, flush=True)
-    return row
+        found = asyncio.run(_mixed(url, pid, texts, seconds))
+    print({"chunks": chunks, "mixed_s": seconds, **found}, flush=True)
 
 
 async def _mixed(url: str, pid: int, texts: list[str], seconds: float) -> Row:

@@ -1,6 +1,6 @@
 """How fast and how complete the embedded store's vector index is.
 
-    python benchmarks vectors [--rows 10000,100000] [--queries 100] [--folder FOLDER] [--json]
+    python benchmarks vectors [--rows 10000,100000] [--queries 100] [--folder FOLDER]
     python benchmarks vectors --texts FOLDER... [--embedder minilm]
     python benchmarks vectors --vectors documents.npy --asked queries.npy
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -63,7 +62,6 @@ def main() -> None:
     parser.add_argument("--vectors", type=Path)
     parser.add_argument("--asked", type=Path)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.texts:
         sources = iter([asyncio.run(embed(options.texts, options.embedder, options.queries))])
@@ -75,7 +73,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             for name, figures in measure(data, Path(folder)):
                 line: dict[str, float | str] = {"rows": len(data.rows), "what": name, **figures}
-                print(json.dumps(line) if options.json else _text(line), flush=True)
+                print(_text(line), flush=True)
 
 
 def draw(count: int, queries: int) -> Data:

@@ -73,9 +73,7 @@ def test_the_id_of_a_source_stays_when_its_content_changes() -> None:
     assert one.content_hash != two.content_hash
     assert one.id != Document(source="/notes/b.md", text="one").id
     assert one.id != Document(source="/notes/a.md", source_ref="7", text="one").id
-
-
-def test_without_a_source_the_content_is_the_identity() -> None:
+    # without a source the content is the identity
     assert Document(text="one").id == Document(text="one").id
     assert Document(text="one").id != Document(text="two").id
 
@@ -84,9 +82,6 @@ def test_ids_are_the_same_on_every_machine() -> None:
     document = Document(source="a.txt", title="A", text="hello")
     assert document.id == "9afc49236227a6ce014218c0dceb9b5c"
     assert document.content_hash == "874507d7317ebf0b52c0188109c13ff6"
-
-
-def test_a_digest_knows_where_its_parts_end() -> None:
     assert digest("ab", "c") != digest("a", "bc")
 
 

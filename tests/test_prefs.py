@@ -1,19 +1,21 @@
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from lagotto.errors import ConfigError
 from lagotto.filters import And, Eq, Gte
 from lagotto.prefs import (
     ChunkingPrefs,
     FuzzyPrefs,
+    QueryType,
     RerankPrefs,
     RetrievalPrefs,
     ScoringPrefs,
@@ -24,100 +26,78 @@ from lagotto.testing.strategies import FILTERS
 PRESETS = ("aiblox", "contextpack", "kotlin-rag", "local-rag", "oasis")
 
 
-def settings_of(prefs: BaseModel, names: str) -> dict[str, Any]:
-    """Some settings by their dotted names."""
-    found = {}
-    for name in names.split():
-        value: Any = prefs
-        for part in name.split("."):
-            value = getattr(value, part)
-        found[name] = value
-    return found
+DEFAULTS = {
+    "mode": "hybrid",
+    "top_k": 10,
+    "candidates": None,
+    "min_score": 0.0,
+    "strict": False,
+    "scoring.blend": "linear",
+    "scoring.normalize": "absolute",
+    "scoring.fill": True,
+    "fts.mode": "any",
+    "vector.distance": "cosine",
+    "fuzzy.mode": "correct",
+    "parents.mode": "replace",
+    "rerank.reranker": None,
+    "diversity.mmr": None,
+    "diversity.per_document": None,
+    "expansion.answers": False,
+    "expansion.feedback": False,
+    "expansion.feedback_passages": 5,
+    "expansion.feedback_terms": 10,
+    "filters": And(),
+}
 
 
 class TestDefaults:
-    def test_what_a_plain_search_does(self) -> None:
-        assert settings_of(
-            RetrievalPrefs(),
-            "mode top_k candidates min_score strict scoring.blend scoring.normalize scoring.fill "
-            "fts.mode vector.distance fuzzy.mode parents.mode rerank.reranker diversity.mmr "
-            "diversity.per_document expansion.answers expansion.feedback "
-            "expansion.feedback_passages expansion.feedback_terms",
-        ) == {
-            "mode": "hybrid",
-            "top_k": 10,
-            "candidates": None,
-            "min_score": 0.0,
-            "strict": False,
-            "scoring.blend": "linear",
-            "scoring.normalize": "absolute",
-            "scoring.fill": True,
-            "fts.mode": "any",
-            "vector.distance": "cosine",
-            "fuzzy.mode": "correct",
-            "parents.mode": "replace",
-            "rerank.reranker": None,
-            "diversity.mmr": None,
-            "diversity.per_document": None,
-            "expansion.answers": False,
-            "expansion.feedback": False,
-            "expansion.feedback_passages": 5,
-            "expansion.feedback_terms": 10,
-        }
+    @pytest.mark.parametrize(("name", "value"), DEFAULTS.items())
+    def test_what_a_plain_search_does(self, name: str, value: object) -> None:
+        assert attrgetter(name)(RetrievalPrefs()) == value
 
     def test_weights(self) -> None:
         expected = {"semantic": 1.0, "text": 0.5, "fuzzy": 0.5, "exact": 2.0}
         assert RetrievalPrefs().scoring.weights() == expected
-
-    def test_everything_passes(self) -> None:
-        assert RetrievalPrefs().filters == And()
 
     def test_settings_stay_as_they_are(self) -> None:
         with pytest.raises(ValidationError):
             RetrievalPrefs().top_k = 3  # type: ignore[misc]
 
 
-class TestWeights:
-    SCORING = ScoringPrefs(
-        w_vec=0.7, w_text=0.3, w_fuzzy=0.0, by_type={"keywords": {"w_text": 2.0, "w_exact": 0.5}}
+@pytest.mark.parametrize(
+    ("query_type", "expected"),
+    [
+        (None, (0.7, 0.3, 0.0, 1.0)),  # exact wording weighs as much as all others
+        ("question", (0.7, 0.3, 0.0, 1.0)),
+        ("keywords", (0.7, 2.0, 0.0, 0.5)),
+    ],
+)
+def test_weights_of_a_type_override_what_they_name(
+    query_type: QueryType | None, expected: tuple[float, ...]
+) -> None:
+    special = {"keywords": {"w_text": 2.0, "w_exact": 0.5}}
+    scoring = RetrievalPrefs(
+        scoring={"w_vec": 0.7, "w_text": 0.3, "w_fuzzy": 0, "by_type": special}
     )
-
-    def test_exact_wording_weighs_as_much_as_all_others(self) -> None:
-        assert self.SCORING.weights()["exact"] == pytest.approx(1.0)
-
-    def test_a_type_overrides_what_it_names(self) -> None:
-        expected = {"semantic": 0.7, "text": 2.0, "fuzzy": 0.0, "exact": 0.5}
-        assert self.SCORING.weights("keywords") == expected
-
-    def test_a_type_without_weights_of_its_own(self) -> None:
-        assert self.SCORING.weights("question") == self.SCORING.weights()
-
-    def test_exact_wording_may_weigh_nothing(self) -> None:
-        assert ScoringPrefs(w_exact=0.0).weights()["exact"] == 0.0
+    assert tuple(scoring.scoring.weights(query_type).values()) == pytest.approx(expected)
+    assert ScoringPrefs(w_exact=0.0).weights()["exact"] == 0.0
 
 
-class TestDepth:
-    @pytest.mark.parametrize(
-        ("changes", "count", "depth"),
-        [
-            ({}, 10, 100),
-            ({}, 500, 500),
-            ({"candidates": 20}, 10, 20),
-            ({"candidates": 20}, 30, 20),
-            ({"candidates": "needed"}, 30, 30),
-            ({"overfetch": 3}, 10, 30),
-            ({"overfetch": 3, "candidates": 1}, 40, 120),
-            ({"overfetch": 1}, 1, 1),
-        ],
-    )
-    def test_how_many_candidates(self, changes: dict[str, Any], count: int, depth: int) -> None:
-        assert RetrievalPrefs(**changes).depth(count) == depth
-
-
-class TestPresets:
-    def test_with_changes(self) -> None:
-        prefs = RetrievalPrefs.preset("oasis", top_k=3, scoring={"rrf_k": 10})
-        assert (prefs.top_k, prefs.scoring.rrf_k, prefs.scoring.w_vec) == (3, 10, 0.7)
+@pytest.mark.parametrize(
+    ("changes", "count", "depth"),
+    [
+        ({}, 10, 100),
+        ({}, 500, 500),
+        ({"candidates": 20}, 10, 20),
+        ({"candidates": 20}, 30, 20),
+        ({"candidates": "needed"}, 30, 30),
+        ({"overfetch": 3}, 10, 30),
+        ({"overfetch": 3, "candidates": 1}, 40, 120),
+        ({"overfetch": 1}, 1, 1),
+    ],
+)
+def test_how_many_candidates(changes: dict[str, Any], count: int, depth: int) -> None:
+    assert RetrievalPrefs(**changes).depth(count) == depth
 
 
 class TestReplace:
@@ -180,13 +160,10 @@ class TestPlainData:
         assert prefs.scoring == ScoringPrefs(blend="rrf", by_type={"exact": {"w_text": 1.0}})
 
     def test_from_a_dict_that_names_a_preset(self) -> None:
-        prefs = RetrievalPrefs.from_dict({"preset": "oasis", "top_k": 3, "scoring": {"w_vec": 1}})
-        assert prefs == RetrievalPrefs.preset("oasis", top_k=3, scoring={"w_vec": 1})
-
-    def test_a_dict_is_left_alone(self) -> None:
-        given = {"preset": "oasis", "scoring": {"w_vec": 1}}
-        RetrievalPrefs.from_dict(given)
-        assert given == {"preset": "oasis", "scoring": {"w_vec": 1}}
+        given = {"preset": "oasis", "top_k": 3, "scoring": {"w_vec": 1}}
+        expected = RetrievalPrefs.preset("oasis", top_k=3, scoring={"w_vec": 1})
+        assert RetrievalPrefs.from_dict(given) == expected
+        assert given == {"preset": "oasis", "top_k": 3, "scoring": {"w_vec": 1}}
 
     @pytest.mark.parametrize("name", [None, *PRESETS])
     def test_there_and_back(self, name: str | None) -> None:
@@ -236,37 +213,25 @@ class TestToml:
         expected = RetrievalPrefs.preset("oasis", scoring={"rrf_k": 5}, filters=Gte("year", 2020))
         assert RetrievalPrefs.from_toml(path) == expected
 
-    def test_not_toml(self, tmp_path: Path) -> None:
-        path = self.write(tmp_path, "top_k: 3")
-        with pytest.raises(ConfigError, match=r"prefs.toml can't be read as TOML: .*line 1"):
-            RetrievalPrefs.from_toml(path)
-
-    def test_not_text(self, tmp_path: Path) -> None:
-        path = tmp_path / "prefs.toml"
-        path.write_bytes(b"\xff\xfe")
-        with pytest.raises(ConfigError, match="can't be read as TOML"):
-            RetrievalPrefs.from_toml(path)
-
-    def test_nested_too_deeply(self, tmp_path: Path) -> None:
-        path = self.write(tmp_path, f"top_k = {'[' * 5000}{']' * 5000}")
-        with pytest.raises(ConfigError, match="it is nested too deeply"):
-            RetrievalPrefs.from_toml(path)
-
-    def test_not_there(self, tmp_path: Path) -> None:
-        with pytest.raises(ConfigError, match="No such file"):
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (b"top_k: 3", r"prefs.toml can't be read as TOML: .*line 1"),
+            (b"\xff\xfe", "can't be read as TOML"),
+            (b"top_k = " + b"[" * 5000 + b"]" * 5000, "it is nested too deeply"),
+            (b'retrieval = "oasis"', r"retrieval is 'oasis'; make it a table, \[retr"),
+            (b"[server]\nport = 1\n", "server: there is no such setting"),
+            (None, "No such file"),
+        ],
+        ids=["yaml", "bytes", "nested", "no table", "another table", "missing"],
+    )
+    def test_what_is_wrong(self, tmp_path: Path, text: bytes | None, message: str) -> None:
+        if text is not None:
+            (tmp_path / "prefs.toml").write_bytes(text)
+        with pytest.raises(ConfigError, match=message):
             RetrievalPrefs.from_toml(tmp_path / "prefs.toml")
         with pytest.raises(ConfigError, match="directory"):
             RetrievalPrefs.from_toml(tmp_path)
-
-    def test_retrieval_is_not_a_table(self, tmp_path: Path) -> None:
-        path = self.write(tmp_path, 'retrieval = "oasis"')
-        with pytest.raises(ConfigError, match=r"retrieval is 'oasis'; make it a table, \[retr"):
-            RetrievalPrefs.from_toml(path)
-
-    def test_an_unknown_table(self, tmp_path: Path) -> None:
-        path = self.write(tmp_path, "[server]\nport = 1\n")
-        with pytest.raises(ConfigError, match="server: there is no such setting"):
-            RetrievalPrefs.from_toml(path)
 
 
 class TestEnvironment:
@@ -293,14 +258,10 @@ class TestEnvironment:
         variables = {"LAGOTTO_RETRIEVAL_PRESET": "oasis", "LAGOTTO_RETRIEVAL_TOP_K": "3"}
         assert RetrievalPrefs.from_env(variables) == RetrievalPrefs.preset("oasis", top_k=3)
 
-    def test_another_prefix(self) -> None:
-        assert RetrievalPrefs.from_env({"MY_TOP_K": "3"}, prefix="MY_").top_k == 3
-
-    def test_the_process_s_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_whose_variables(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("LAGOTTO_RETRIEVAL_TOP_K", "4")
         assert RetrievalPrefs.from_env().top_k == 4
-
-    def test_none_of_them(self) -> None:
+        assert RetrievalPrefs.from_env({"MY_TOP_K": "3"}, prefix="MY_").top_k == 3
         assert RetrievalPrefs.from_env({"PATH": "/bin"}) == RetrievalPrefs()
 
     @pytest.mark.parametrize(
@@ -333,100 +294,83 @@ class TestEnvironment:
 
 NO_WEIGHT = "all weights are 0, so no passage could have a score; raise one"
 
+# the settings, and what they have to be
+BOUNDS: list[tuple[dict[str, Any], str]] = [
+    ({"top_k": 0}, "greater than or equal to 1"),
+    ({"top_k_items": 0}, "greater than or equal to 1"),
+    ({"candidates": -1}, "greater than or equal to 1"),
+    ({"overfetch": 0.5}, "greater than or equal to 1"),
+    ({"overfetch": math.inf}, "less than or equal to 1000"),
+    ({"min_score": 1.5}, "less than or equal to 1"),
+    ({"min_score": math.nan}, "less than or equal to 1"),
+    ({"fts": {"min_rank": -1}}, "greater than or equal to 0"),
+    ({"fts": {"min_rank": math.inf}}, "a finite number"),
+    ({"fuzzy": {"threshold": 2}}, "less than or equal to 1"),
+    ({"scoring": {"rrf_k": 0}}, "greater than or equal to 1"),
+    ({"scoring": {"w_vec": -0.1}}, "greater than or equal to 0"),
+    ({"scoring": {"w_text": math.inf}}, "a finite number"),
+    ({"cache": {"ttl_seconds": 0}}, "greater than 0"),
+    ({"cache": {"ttl_seconds": math.inf}}, "a finite number"),
+    ({"snippet": {"max_chars": 2}}, "greater than or equal to 3"),
+    ({"diversity": {"mmr": 1.1}}, "less than or equal to 1"),
+    ({"mode": "vector"}, "'hybrid', 'semantic' or 'keyword'"),
+]
+NO_WEIGHTS = {"w_vec": 0, "w_text": 0, "w_fuzzy": 0}
+NO_LEG = (
+    "preferences: mode is {} and fuzzy.mode is {}, but what is left ({}) has a weight of 0{}; "
+    "raise it in scoring, or change the mode"
+)
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"nope": 1}, "nope: there is no such setting"),
     ({"scoring": {"w_fts": 1}}, "scoring.w_fts: there is no such setting"),
-    (
-        {"mode": "vector"},
-        "mode: Input should be 'hybrid', 'semantic' or 'keyword' (it is 'vector')",
-    ),
-    ({"top_k": 0}, "top_k: Input should be greater than or equal to 1 (it is 0)"),
-    ({"top_k_items": 0}, "top_k_items: Input should be greater than or equal to 1 (it is 0)"),
-    ({"candidates": -1}, "candidates: Input should be greater than or equal to 1 (it is -1)"),
-    ({"overfetch": 0.5}, "overfetch: Input should be greater than or equal to 1 (it is 0.5)"),
-    ({"overfetch": math.inf}, "overfetch: Input should be less than or equal to 1000 (it is inf)"),
     ({"collection": ""}, "collection: String should have at least 1 character (it is '')"),
-    ({"min_score": 1.5}, "min_score: Input should be less than or equal to 1 (it is 1.5)"),
-    ({"min_score": math.nan}, "min_score: Input should be less than or equal to 1 (it is nan)"),
-    (
-        {"fts": {"min_rank": -1}},
-        "fts.min_rank: Input should be greater than or equal to 0 (it is -1)",
-    ),
-    ({"fts": {"min_rank": math.inf}}, "fts.min_rank: Input should be a finite number (it is inf)"),
     ({"vector": {"min_score": 1.2}}, "vector: min_score is 1.2, but no cosine score is above 1"),
     (
         {"vector": {"min_score": 2, "distance": "l2"}},
         "vector: min_score is 2.0, but no l2 score is above 1",
     ),
-    (
-        {"fuzzy": {"threshold": 2}},
-        "fuzzy.threshold: Input should be less than or equal to 1 (it is 2)",
-    ),
-    (
-        {"scoring": {"rrf_k": 0}},
-        "scoring.rrf_k: Input should be greater than or equal to 1 (it is 0)",
-    ),
-    (
-        {"scoring": {"w_vec": -0.1}},
-        "scoring.w_vec: Input should be greater than or equal to 0 (it is -0.1)",
-    ),
-    (
-        {"scoring": {"w_text": math.inf}},
-        "scoring.w_text: Input should be a finite number (it is inf)",
-    ),
-    ({"scoring": {"w_vec": 0, "w_text": 0, "w_fuzzy": 0}}, f"scoring: {NO_WEIGHT}"),
-    (
-        {"scoring": {"by_type": {"exact": {"w_vec": 0, "w_text": 0, "w_fuzzy": 0}}}},
-        f"scoring: {NO_WEIGHT}",
-    ),
+    ({"scoring": NO_WEIGHTS}, f"scoring: {NO_WEIGHT}"),
+    ({"scoring": {"by_type": {"exact": NO_WEIGHTS}}}, f"scoring: {NO_WEIGHT}"),
     (
         {"scoring": {"by_type": {"odd": {}}}},
         "scoring.by_type.odd.[key]: Input should be 'question', 'keywords', 'exact' or "
         "'description' (it is 'odd')",
     ),
-    (
-        {"rerank": {"candidates": "some"}},
-        "rerank.candidates: give a number, or all (it is 'some')",
-    ),
-    ({"cache": {"ttl_seconds": 0}}, "cache.ttl_seconds: Input should be greater than 0 (it is 0)"),
-    (
-        {"cache": {"ttl_seconds": math.inf}},
-        "cache.ttl_seconds: Input should be a finite number (it is inf)",
-    ),
+    ({"rerank": {"candidates": "some"}}, "rerank.candidates: give a number, or all (it is 'some')"),
     (
         {"chunking": {"max_chunk_tokens": 10, "overlap_tokens": 6}},
         "chunking: overlap_tokens is 6; give at most half of max_chunk_tokens, 10",
     ),
-    (
-        {"snippet": {"max_chars": 2}},
-        "snippet.max_chars: Input should be greater than or equal to 3 (it is 2)",
-    ),
-    (
-        {"diversity": {"mmr": 1.1}},
-        "diversity.mmr: Input should be less than or equal to 1 (it is 1.1)",
-    ),
     ({"filters": {"$x": 1}}, "filters: unknown operator $x; available here: $and, $or, $not"),
     (
         {"mode": "semantic", "scoring": {"w_vec": 0}},
-        "preferences: mode is semantic and fuzzy.mode is correct, but what is left (semantic) has "
-        "a weight of 0; raise it in scoring, or change the mode",
+        NO_LEG.format("semantic", "correct", "semantic", ""),
     ),
     (
         {"mode": "keyword", "scoring": {"w_text": 0}, "fuzzy": {"mode": "off"}},
-        "preferences: mode is keyword and fuzzy.mode is off, but what is left (text) has a weight "
-        "of 0; raise it in scoring, or change the mode",
+        NO_LEG.format("keyword", "off", "text", ""),
     ),
     (
         {"scoring": {"w_vec": 0, "w_text": 0}, "fuzzy": {"mode": "off"}},
-        "preferences: mode is hybrid and fuzzy.mode is off, but what is left (semantic, text) has "
-        "a weight of 0; raise it in scoring, or change the mode",
+        NO_LEG.format("hybrid", "off", "semantic, text", ""),
     ),
     (
         {"mode": "semantic", "scoring": {"by_type": {"keywords": {"w_vec": 0}}}},
-        "preferences: mode is semantic and fuzzy.mode is correct, but what is left (semantic) has "
-        "a weight of 0 for queries of the type keywords; raise it in scoring, or change the mode",
+        NO_LEG.format("semantic", "correct", "semantic", " for queries of the type keywords"),
     ),
 ]
+
+
+def bounded(fields: dict[str, Any], bound: str) -> tuple[dict[str, Any], str]:
+    """Settings outside a bound, and the message about them."""
+    ((name, value),) = fields.items()
+    if isinstance(value, dict):
+        ((inner, value),) = value.items()
+        name = f"{name}.{inner}"
+    return fields, f"{name}: Input should be {bound} (it is {value!r})"
+
+
+WRONG += [bounded(*case) for case in BOUNDS]
 
 
 class TestRejected:

@@ -91,7 +91,7 @@ def test_weights_of_the_designs(
     name: str, stated: tuple[float, ...], effective: tuple[float, ...]
 ) -> None:
     prefs = RetrievalPrefs.preset(name)
-    assert tuple(prefs.scoring.given_weights().values()) == stated
+    assert tuple(prefs.scoring.weights(as_given=True).values()) == stated
     assert tuple(prefs.scoring.weights().values()) == effective
     linear = prefs.replace(scoring={"blend": "linear"})
     assert tuple(linear.scoring.weights().values()) == stated

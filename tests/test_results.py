@@ -122,8 +122,6 @@ class TestDisplay:
         html = bundle._repr_html_()
         assert "<td>a.txt</td><td>A &lt;i&gt;snippet" in html
         assert "<th>score</th><th>document</th><th>snippet</th>" in html
-
-    def test_a_document_without_a_snippet(self) -> None:
         item = CandidateItem(item_id="d", kind="text", source="", score=0.5)
         assert str(RetrievalBundle(candidates=[item], evidence=[])).strip() == "1. 0.50  d"
 

@@ -148,77 +148,34 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _LAZY = {
-    "base.blocking": ("KnowledgeBase",),
-    "base.chunk_context": ("context_of_chunks",),
-    "base.client": ("AsyncClient", "Client", "open"),
-    "base.copy": ("CopyReport",),
-    "base.ingest": ("AddReport", "Progress"),
-    "base.judgements": ("RelevanceJudgement",),
-    "base.knowledge_base": ("AsyncKnowledgeBase",),
-    "base.rebuild": ("RebuildProgress",),
-    "base.tool": ("KnowledgeTool",),
-    "context": (
-        "AnswerCheck",
-        "Citation",
-        "CitedPassage",
-        "ContextPack",
-        "ContextTrace",
-        "SelectedChunk",
+    module: names.split()
+    for module, names in {
+        "base.blocking": "KnowledgeBase",
+        "base.chunk_context": "context_of_chunks",
+        "base.client": "AsyncClient Client open",
+        "base.copy": "CopyReport",
+        "base.ingest": "AddReport Progress",
+        "base.judgements": "RelevanceJudgement",
+        "base.knowledge_base": "AsyncKnowledgeBase",
+        "base.rebuild": "RebuildProgress",
+        "base.tool": "KnowledgeTool",
+        "context": "AnswerCheck Citation CitedPassage ContextPack ContextTrace SelectedChunk "
         "check_answer",
-    ),
-    "documents": ("Block", "Chunk", "Document", "Heading", "Location", "Page", "Span"),
-    "filters": (
-        "And",
-        "Contains",
-        "Eq",
-        "Exists",
-        "Filter",
-        "Gt",
-        "Gte",
-        "In",
-        "Lt",
-        "Lte",
-        "Ne",
-        "Not",
-        "NotIn",
-        "Or",
-        "parse_filter",
-    ),
-    "prefs": (
-        "CachePrefs",
-        "ChunkingPrefs",
-        "ContextPrefs",
-        "DiversityPrefs",
-        "ExpansionPrefs",
-        "FtsPrefs",
-        "FuzzyPrefs",
-        "ParentsPrefs",
-        "RerankPrefs",
-        "RetrievalPrefs",
-        "ScoringPrefs",
-        "SnippetPrefs",
-        "VectorPrefs",
-    ),
-    "presets": ("Preset", "load_preset", "preset_names"),
-    "readers": ("Columns", "ReadFailure", "Skipped", "SkippedFile"),
-    "request_context": ("CancellationToken", "RequestContext"),
-    "results": (
-        "CandidateItem",
-        "EvidenceChunk",
-        "FusionInputs",
-        "LegScore",
-        "Results",
-        "RetrievalBundle",
-        "RetrievalResult",
-        "RetrievalStats",
-        "ScoreBreakdown",
-        "ScoredCandidate",
-    ),
-    "retrieval.retriever": ("Retriever",),
-    "retrieval.why_not": ("WhyNot",),
-    "stores": ("StoreInfo",),
+        "documents": "Block Chunk Document Heading Location Page Span",
+        "filters": "And Contains Eq Exists Filter Gt Gte In Lt Lte Ne Not NotIn Or parse_filter",
+        "prefs": "CachePrefs ChunkingPrefs ContextPrefs DiversityPrefs ExpansionPrefs FtsPrefs "
+        "FuzzyPrefs ParentsPrefs RerankPrefs RetrievalPrefs ScoringPrefs SnippetPrefs VectorPrefs",
+        "presets": "Preset load_preset preset_names",
+        "readers": "Columns ReadFailure Skipped SkippedFile",
+        "request_context": "CancellationToken RequestContext",
+        "results": "CandidateItem EvidenceChunk FusionInputs LegScore Results RetrievalBundle "
+        "RetrievalResult RetrievalStats ScoreBreakdown ScoredCandidate",
+        "retrieval.retriever": "Retriever",
+        "retrieval.why_not": "WhyNot",
+        "stores": "StoreInfo",
+    }.items()
 }
-"""The module that defines each name which is imported on first use, as in the imports above."""
+"""What each module defines and is imported on first use, as in the imports above."""
 
 # The errors above, and all lazy names but `open`: `from lagotto import *` must not replace the
 # built-in function.

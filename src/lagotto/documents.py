@@ -294,8 +294,7 @@ def _content_hash(fields: Mapping[str, Any]) -> str:
 
 
 def _document_id(fields: Mapping[str, Any]) -> str:
-    source = fields.get("source")
-    if source:
+    if source := fields.get("source"):
         return digest("source", source, fields.get("source_ref"))
     return digest("content", fields.get("content_hash"))
 
@@ -347,11 +346,7 @@ class ChunkSection(NamedTuple):
 
     def location_fields(self) -> dict[str, Any]:
         """What a passage that is cited by this section has in its Location."""
-        return {
-            "heading_path": self.heading_path,
-            "row_range": self.row_range,
-            "item_range": self.item_range,
-        }
+        return {name: value for name, value in self._asdict().items() if name != "start"}
 
 
 def common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

@@ -1,41 +1,18 @@
 """The errors that Lagotto raises.
 
     LagottoError
-    ├── ConfigError                 a setting is invalid or unknown
-    │   ├── FilterError             a filter is invalid
-    │   └── UnknownNameError        no implementation is registered under that name
-    ├── ReadError                   a source can't be read
-    │   ├── UnsupportedFormatError  no reader for this format
-    │   ├── EmptySourceError        the source has no text
-    │   │   └── NoTextLayerError    pages are pictures, which need OCR
-    │   ├── EncryptedSourceError    the source is password-protected
-    │   ├── CorruptSourceError      the source is damaged, or not of the format its name says
-    │   └── SourceTooLargeError     the source exceeds the size limit
-    ├── EmbeddingError              texts can't be embedded
-    │   ├── WeightsError            model files are missing, damaged or not the published ones
-    │   ├── ModelMismatchError      vectors have another model or dimension
-    │   ├── EmbeddingServiceError   the embedding service failed or sent an invalid answer
-    │   └── NativeEmbeddingError    the native code of a tokenizer or model failed on a text
-    ├── QueryError                  a query is not valid in the chosen syntax
-    ├── CitationError               a citation is invalid, or what it cites no longer exists
-    ├── RetrievalError              a search can't be carried out as requested
-    │   ├── DegradedError           a part of the search failed, and `strict` is set
-    │   ├── RerankError             a reranker failed or gave an invalid answer
-    │   ├── SearchCancelled         the request's cancellation token fired
-    │   └── DeadlineExceeded        the request's deadline passed
-    ├── NativeError                 native code of a library failed on a text, such as a splitter
-    │   └── NativeEmbeddingError    the same as above
-    └── StoreError                  a base can't be opened, read or written
-        ├── NotABaseError           not a base, or created by a newer version of Lagotto
-        ├── StoreUnavailableError   the server can't be reached, or the connection was lost
-        ├── StoreBusyError          a lock was not available within the timeout
-        ├── ReplaceRefusedError     stored documents may not be replaced by this writer
-        ├── RebuiltError            it was rebuilt since it was opened
-        ├── StoreFullError          the disk is full
-        ├── StoreReadOnlyError      no permission to write
-        ├── StoreDamagedError       the database file is damaged
-        ├── IndexUnavailableError   an index behind a network can't be reached, or refused a request
-        └── IndexDamagedError       a derived index is damaged, or belongs to another model
+    ├── ConfigError       FilterError, UnknownNameError
+    ├── ReadError         UnsupportedFormatError, EmptySourceError (NoTextLayerError),
+    │                     EncryptedSourceError, CorruptSourceError, SourceTooLargeError
+    ├── EmbeddingError    WeightsError, ModelMismatchError, EmbeddingServiceError,
+    │                     NativeEmbeddingError
+    ├── QueryError
+    ├── CitationError
+    ├── RetrievalError    DegradedError, RerankError, SearchCancelled, DeadlineExceeded
+    ├── NativeError       NativeEmbeddingError
+    └── StoreError        NotABaseError, StoreUnavailableError, StoreBusyError,
+                          ReplaceRefusedError, RebuiltError, StoreFullError, StoreReadOnlyError,
+                          StoreDamagedError, IndexUnavailableError, IndexDamagedError
 
 A message says what is wrong, with the value, and how to fix it. `exit_code` is the exit status of
 the command line.

@@ -41,9 +41,6 @@ RankFunction = Literal["bm25", "ts_rank", "ts_rank_cd"]
 Distance = Literal["cosine", "l2", "ip"]
 Blend = Literal["linear", "rrf"]
 Normalisation = Literal["absolute", "theoretical", "minmax", "zscore", "sigmoid", "none"]
-ParentMode = Literal["replace", "attach", "section", "none"]
-ChunkStrategy = Literal["late", "precomputed", "mixed"]
-Strategy = Literal["auto", "legs", "statement"]
 CiteBy = Literal["title", "id"]
 Selection = Literal["worth", "roles"]
 Explain = Literal["hits", "candidates"]
@@ -235,26 +232,21 @@ class ScoringPrefs(Preferences):
     @model_validator(mode="after")
     def _some_weight(self) -> Self:
         for weights in ({}, *self.by_type.values()):
-            merged = {
-                "w_vec": self.w_vec,
-                "w_text": self.w_text,
-                "w_fuzzy": self.w_fuzzy,
-                **weights,
-            }
-            if not any(merged.values()):
+            own = [
+                weights.get(name, getattr(self, name)) for name in ("w_vec", "w_text", "w_fuzzy")
+            ]
+            if not any((*own, weights.get("w_exact"))):
                 raise ValueError("all weights are 0, so no passage could have a score; raise one")
         return self
 
-    def weights(self, query_type: QueryType | None = None) -> dict[Leg, float]:
-        """What each leg counts for a type of query, in the fusion of what the legs found."""
-        alike = self.blend == "rrf" and not self.rrf_weighted
-        return self._weights(query_type, alike=alike)
+    def weights(
+        self, query_type: QueryType | None = None, *, as_given: bool = False
+    ) -> dict[Leg, float]:
+        """What each leg counts for a type of query, in the fusion of what the legs found.
 
-    def given_weights(self, query_type: QueryType | None = None) -> dict[Leg, float]:
-        """The weight of each leg for a type of query, also if fusion does not honour it."""
-        return self._weights(query_type, alike=False)
-
-    def _weights(self, query_type: QueryType | None, *, alike: bool) -> dict[Leg, float]:
+        `as_given` is the weight that was given, also if fusion does not honour it.
+        """
+        alike = self.blend == "rrf" and not self.rrf_weighted and not as_given
         special = self.by_type.get(query_type, {}) if query_type else {}
         given: dict[Leg, float | None] = {
             "semantic": special.get("w_vec", self.w_vec),
@@ -300,7 +292,7 @@ class RerankPrefs(Preferences):
 class ParentsPrefs(Preferences):
     """Parents of hits: replace the child, attach the parent or its beginning, or leave it alone."""
 
-    mode: ParentMode = "replace"
+    mode: Literal["replace", "attach", "section", "none"] = "replace"
     stage: Literal["before_rerank", "after_rerank"] = "after_rerank"
     section_chars: Count = 200
 
@@ -323,7 +315,7 @@ class ChunkingPrefs(Preferences):
     `chunker_id` is a registered chunker, by default the base's own; the sizes override its.
     """
 
-    strategy: ChunkStrategy = "precomputed"
+    strategy: Literal["late", "precomputed", "mixed"] = "precomputed"
     chunker_id: str | None = None
     include_headers: bool = True
     max_chunk_tokens: Count | None = None
@@ -411,7 +403,7 @@ class RetrievalPrefs(Preferences):
     per_item_chunk_cap: Count = 3
     candidates: CandidateCount = None
     overfetch: float | None = Field(default=None, ge=1, le=1000)
-    strategy: Strategy = "auto"
+    strategy: Literal["auto", "legs", "statement"] = "auto"
     min_score: Share = 0.0
     fts: FtsPrefs = FtsPrefs()
     vector: VectorPrefs = VectorPrefs()
@@ -474,11 +466,10 @@ class RetrievalPrefs(Preferences):
         given = self.model_dump(mode="json", exclude_unset=True, exclude={"query_text", "filters"})
         if self.filters != And():
             given["filters"] = self.filters.to_json()
-        late = self.chunking.strategy != "precomputed"
         unused = {name for name, verbs in _VERBS.items() if verb not in verbs}
         if verb == "search":
             unused.add("top_k")
-        elif not late:
+        elif self.chunking.strategy == "precomputed":
             unused.add("top_k_items")
         if "parents.section_chars" in unused:
             given.get("parents", {}).pop("section_chars", None)
@@ -615,6 +606,8 @@ def merged_settings(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
         if name == "rerank" and isinstance(value, str):
             value = {"reranker": value}
         former = merged.get(name)
+        if isinstance(former, Record):
+            former = former.model_dump(exclude_unset=True)
         if isinstance(former, Mapping) and isinstance(value, Mapping) and name != "filters":
             value = merged_settings(former, value)
         merged[name] = value
@@ -660,11 +653,11 @@ class SearchRequest:
 
     `prefs` are the preferences to start from: RetrievalPrefs, the name of a preset, or None for
     those of the base that is asked; `over_own`, what they leave unset is as in the base's.
-    `settings` change them, in this call alone. `vector` is the
-    query's, if the caller has one. `max_tokens`, `format` and `counter` are for a pack.
-    `document_id` is the document that `why_not` is about, in `document_collection` if that is
-    known. A bundle that is `only_evident` has no documents but those of its passages: `top_k` of
-    them were asked for, and no number of documents.
+    `settings` change them, in this call alone. `vector` is the query's, if the caller has one.
+    `max_tokens`, `format` and `counter` are for a pack. `document_id` is the document that
+    `why_not` is about, in `document_collection` if that is known. A bundle that is `only_evident`
+    has no documents but those of its passages: `top_k` of them were asked for, and no number of
+    documents.
     """
 
     verb: Verb | Literal["why_not"]
@@ -699,19 +692,19 @@ class SearchRequest:
         ConfigError for settings that are wrong, or have no meaning for the verb.
         """
         given = dict(self.settings)
-        if self.verb == "search" and "top_k" in given:
-            if "top_k_chunks" in given:
-                raise _given_twice("top_k_chunks")
+        as_passages = self.verb == "search" and "top_k" in given
+        for name in ("query_text", "top_k_chunks") if as_passages else ("query_text",):
+            if name in given:
+                raise ConfigError(f"{name}: given twice in one call; give it once")
+        if as_passages:
             given["top_k_chunks"] = given.pop("top_k")
         only_evident = self.verb == "search" and (
-            self.only_evident or ("top_k" in self.settings and "top_k_items" not in given)
+            self.only_evident or (as_passages and "top_k_items" not in given)
         )
-        if "query_text" in given:
-            raise _given_twice("query_text")
         if "filters" in given:
             given["filters"] = parse_filter(given["filters"])
         if self.max_tokens is not None:
-            given["context"] = {**_fields(given.get("context")), "max_tokens": self.max_tokens}
+            given = merged_settings(given, {"context": {"max_tokens": self.max_tokens}})
         start = own if self.prefs is None else preferences(self.prefs)
         if self.over_own:
             start = own.overlaid(start)
@@ -751,12 +744,3 @@ class SearchRequest:
 def preferences(given: RetrievalPrefs | str | None) -> RetrievalPrefs:
     """Preferences as they are, by the name of a preset, or the defaults."""
     return RetrievalPrefs.preset(given) if isinstance(given, str) else given or RetrievalPrefs()
-
-
-def _fields(group: Mapping[str, Any] | Record | None) -> Mapping[str, Any]:
-    """What is set in a group of settings."""
-    return group.model_dump(exclude_unset=True) if isinstance(group, Record) else group or {}
-
-
-def _given_twice(name: str) -> ConfigError:
-    return ConfigError(f"{name}: given twice in one call; give it once")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import uuid4
 
 from lagotto.errors import ConfigError, DeadlineExceeded, SearchCancelled
-
-Reason = type[SearchCancelled] | type[DeadlineExceeded]
 
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
@@ -92,77 +90,48 @@ async def cancel_scope(context: RequestContext) -> AsyncIterator[None]:
 
     Raises SearchCancelled or DeadlineExceeded then. A cancellation from outside is passed on.
     """
-    task = asyncio.current_task()
-    assert task is not None, "a search runs in a task"
-    if context.cancellation and context.cancellation.fired:
-        raise _stopped(SearchCancelled, context)
-    if context.remaining() == 0:
-        raise _stopped(DeadlineExceeded, context)
-    earlier = task.cancelling()
-    reasons: list[Reason] = []
-    try:
-        with _listening(context, task, reasons), _current_deadline(context.deadline):
-            yield
-    except asyncio.CancelledError:
-        if not reasons or task.cancelling() - 1 > earlier:  # from outside, alone or in addition
-            raise
-    finally:
-        if reasons:
-            task.uncancel()
-    if reasons:  # even if the body ignored the cancellation
-        raise _stopped(reasons[0], context)
+    token, remaining = context.cancellation, context.remaining()
+    if token and token.fired:
+        raise _stopped(context, by_token=True)
+    if remaining == 0:
+        raise _stopped(context)
+    loop, scope, by_token = asyncio.get_running_loop(), asyncio.timeout(remaining), False
 
-
-@contextmanager
-def _listening(
-    context: RequestContext, task: asyncio.Task[object], reasons: list[Reason]
-) -> Iterator[None]:
-    """Cancel `task` once if the token fires or the deadline passes, and record the reason."""
-    loop = asyncio.get_running_loop()
-    finished = False
-
-    def stop(reason: Reason) -> None:
-        if not reasons and not finished:
-            reasons.append(reason)
-            task.cancel()
+    def expire() -> None:
+        nonlocal by_token
+        with suppress(RuntimeError):  # the deadline has passed, or the search is over
+            scope.reschedule(loop.time())
+            by_token = True
 
     def fired() -> None:
         with suppress(RuntimeError):  # the loop is closed, so the search is over
-            loop.call_soon_threadsafe(stop, SearchCancelled)
+            loop.call_soon_threadsafe(expire)
 
-    unsubscribe = context.cancellation.listen(fired) if context.cancellation else None
-    remaining = context.remaining()
-    timer = None if remaining is None else loop.call_later(remaining, stop, DeadlineExceeded)
+    deadlines = (context.deadline, _deadline.get())  # an outer scope may have an earlier one
+    former = _deadline.set(min((each for each in deadlines if each is not None), default=None))
+    unsubscribe = token.listen(fired) if token else None
     try:
-        yield
-    finally:
-        finished = True
-        if unsubscribe:
-            unsubscribe()
-        if timer:
-            timer.cancel()
-
-
-@contextmanager
-def _current_deadline(deadline: float | None) -> Iterator[None]:
-    """Make `deadline`, or an earlier one of an outer scope, the one that `time_left` uses."""
-    both = (deadline, _deadline.get())
-    former = _deadline.set(min((moment for moment in both if moment is not None), default=None))
-    try:
-        yield
+        async with scope:
+            yield
+    except TimeoutError:
+        if not scope.expired():
+            raise
     finally:
         _deadline.reset(former)
+        if unsubscribe:
+            unsubscribe()
+    if scope.expired():  # even if the body ignored the cancellation
+        raise _stopped(context, by_token=by_token)
 
 
 def _until(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
-def _stopped(reason: Reason, context: RequestContext) -> SearchCancelled | DeadlineExceeded:
-    if reason is DeadlineExceeded:
-        return DeadlineExceeded(
-            f"the search exceeded its timeout of {context.timeout:g} s (trace {context.trace_id})"
-        )
-    return SearchCancelled(
-        f"the search was cancelled by its cancellation token (trace {context.trace_id})"
-    )
+def _stopped(
+    context: RequestContext, *, by_token: bool = False
+) -> SearchCancelled | DeadlineExceeded:
+    trace = f"(trace {context.trace_id})"
+    if by_token:
+        return SearchCancelled(f"the search was cancelled by its cancellation token {trace}")
+    return DeadlineExceeded(f"the search exceeded its timeout of {context.timeout:g} s {trace}")

@@ -129,15 +129,13 @@ class RetrievalResult(Location):
 
     def explain(self) -> str:
         """Return how the score is made up, in numbers that add up."""
-        lines = [f"{self.rank}. {self.score:.4f}  {self.citation}"]
-        lines += [
-            _explained(leg, found) for leg, found in self.breakdown.legs().items() if found.weight
-        ]
-        made = self.breakdown
+        lines, made = [f"{self.rank}. {self.score:.4f}  {self.citation}"], self.breakdown
+        lines += [_explained(leg, found) for leg, found in made.legs().items() if found.weight]
         if made.fused_score is not None:
-            lines.append(
-                f"   fused {made.fused_score:.4f} (formula {made.fused:.4f}{_scale(made)})"
-            )
+            scale = ""
+            if made.fused_ends is not None:
+                scale = ", on a scale from {:.4f} to {:.4f}".format(*made.fused_ends)
+            lines.append(f"   fused {made.fused_score:.4f} (formula {made.fused:.4f}{scale})")
         if made.rerank_score is not None:
             lines.append(f"   reranked {made.rerank_score:.4f} (own scale {made.rerank:.4f})")
         if made.rerank_share is not None:
@@ -146,13 +144,6 @@ class RetrievalResult(Location):
         if self.child_id:
             lines.append(f"   parent of {self.child_id}, with its score")
         return "\n".join(lines)
-
-
-def _scale(made: ScoreBreakdown) -> str:
-    if made.fused_ends is None:
-        return ""
-    low, high = made.fused_ends
-    return f", on a scale from {low:.4f} to {high:.4f}"
 
 
 def _explained(leg: Leg, found: LegScore) -> str:
@@ -242,13 +233,10 @@ class Results(list[RetrievalResult]):
 
     def __str__(self) -> str:
         first = self[0].rank if self else 1
-        return as_text(self._rows(), first=first, notes=self.degraded, empty="no hits")
+        return as_text(map(_row, self), first=first, notes=self.degraded, empty="no hits")
 
     def _repr_html_(self) -> str:
-        return as_html(("score", "cited", "passage"), self._rows(), notes=self.degraded)
-
-    def _rows(self) -> list[Row]:
-        return [_row(hit) for hit in self]
+        return as_html(("score", "cited", "passage"), map(_row, self), notes=self.degraded)
 
 
 def _row(hit: RetrievalResult) -> Row:

@@ -63,6 +63,12 @@ async def fill(store: Store) -> None:
     await store.write([await entry(LONG, chunker_id="parent-child:64/16/0"), await entry(EMPTY)])
 
 
+async def filled() -> MemoryStore:
+    store = MemoryStore()
+    await fill(store)
+    return store
+
+
 async def answers(store: Store) -> list[tuple[str, int, str]]:
     found: list[tuple[str, int, str]] = []
     async with AsyncKnowledgeBase(store, embedder=HashEmbedder(dimension=32)) as base:
@@ -93,14 +99,8 @@ async def test_a_copy_is_the_same(tmp_path: Path, source_kind: str, target_kind:
         )  # fmt: skip
         assert await contents(target) == await contents(source)
         ours, theirs = await source.info(), await target.info()
-        own = {
-            "location",
-            "bytes_on_disk",
-            "text_index",
-            "vector_index",
-            "indexes",
-            "chunker_id",
-        }  # of two chunkers it names either
+        # of two chunkers it names either
+        own = {"location", "bytes_on_disk", "text_index", "vector_index", "indexes", "chunker_id"}
         assert theirs.model_dump(exclude=own) == ours.model_dump(exclude=own)
         assert not [found for found in await target.check() if found.level == "problem"]
     assert await answers(target) == await answers(source)
@@ -121,11 +121,12 @@ async def test_a_copy_keeps_what_the_base_was_made_with(tmp_path: Path) -> None:
     assert (config.chunker_id, config.text_index) == ("sentence:24/4", "fts5")
 
 
-async def test_metadata_given_for_paths_is_copied(tmp_path: Path) -> None:
+async def test_metadata_given_for_paths_is_copied_and_an_empty_base(tmp_path: Path) -> None:
     async with (
         opened(place(tmp_path, "tantivy", "a")) as source,
         opened(place(tmp_path, "memory", "b")) as target,
     ):
+        assert (await copy_base(source, target)).documents == 0
         await fill(source)
         await source.source_files.set_path_metadata("default", {"/notes": {"topic": "oaks"}})
         await copy_base(source, target)
@@ -166,13 +167,14 @@ async def test_what_is_there_already_is_left_alone(tmp_path: Path) -> None:
 
 async def test_an_interrupted_copy_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lagotto.base.copy, "BATCH_DOCUMENTS", 2)
-    source, target = MemoryStore(), _Recording(fail_at=3)
-    await fill(source)
+    source, target = await filled(), _Recording(fail_at=3)
     with pytest.raises(StoreError, match="enough"):
         await copy_base(source, target)
+    assert (await target.config()).unfinished_copy_of == source.location
     first = list(target.written)
     assert first
     report = await copy_base(source, target)
+    assert (await target.config()).unfinished_copy_of is None
     assert report.unchanged == len(first)
     assert report.copied == len(ALL) - len(first)
     assert len(target.written) == len(set(target.written)) + 1  # two are called dog
@@ -181,8 +183,7 @@ async def test_an_interrupted_copy_goes_on(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_batches_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lagotto.base.copy, "BATCH_CHUNKS", 5)
-    source, target = MemoryStore(), _Recording()
-    await fill(source)
+    source, target = await filled(), _Recording()
     seen: list[CopyReport] = []
     await copy_base(source, target, progress=seen.append)
     long = len(await source.chunks("default", "long"))
@@ -192,56 +193,34 @@ async def test_batches_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(seen) > 5
 
 
-async def test_a_target_of_another_model_is_refused(tmp_path: Path) -> None:
-    source, target = MemoryStore(), place(tmp_path, "tantivy", "b")
-    await fill(source)
-    alien = await entry(DOCUMENTS[0])
+@pytest.mark.parametrize(("kind", "model", "dimension"), [("tantivy", "another-model", 32),
+                                                         ("memory", "hash", 16)])  # fmt: skip
+async def test_a_target_of_another_model_is_refused(
+    tmp_path: Path, kind: str, model: str, dimension: int
+) -> None:
+    source, target = await filled(), place(tmp_path, kind, "b")
+    alien = await entry(Document(id="own", text="My own."))
+    problem = rf"of hash \(dimension 32\).* of {model} \(dimension {dimension}\)"
     async with opened(target):
-        await target.write([Entry(alien.document, alien.chunks, alien.vectors, "another-model")])
-        with pytest.raises(
-            ModelMismatchError,
-            match=r"of hash \(dimension 32\).* of another-model \(dimension 32\)",
-        ):
+        vectors = alien.vectors[:, :dimension]
+        await target.write([Entry(alien.document, alien.chunks, vectors, model)])
+        with pytest.raises(ModelMismatchError, match=problem):
             await copy_base(source, target)
         assert (await target.info()).documents == 1
 
 
-async def test_another_dimension_of_the_same_model_is_refused() -> None:
-    source, target = MemoryStore(), MemoryStore()
-    await fill(source)
-    own = await entry(Document(id="own", text="My own."))
-    await target.write([Entry(own.document, own.chunks, own.vectors[:, :16], own.model_id)])
-    with pytest.raises(ModelMismatchError, match=r"\(dimension 32\).*\(dimension 16\)"):
-        await copy_base(source, target)
-    assert (await target.info()).documents == 1
-
-
 async def test_other_documents_of_the_target_stay() -> None:
-    source, target = MemoryStore(), MemoryStore()
-    await fill(source)
+    source, target = await filled(), MemoryStore()
     await target.write([await entry(Document(id="own", text="My own."))])
     assert (await copy_base(source, target)).verified == len(ALL)
     assert (await target.info()).documents == len(ALL) + 1
 
 
-async def test_an_empty_base_can_be_copied(tmp_path: Path) -> None:
-    source, target = place(tmp_path, "tantivy", "a"), place(tmp_path, "fts5", "b")
-    async with opened(source), opened(target):
-        assert (await copy_base(source, target)).documents == 0
-
-
-@pytest.mark.parametrize("part", ["contents", "chunks", "vectors"])
-async def test_a_difference_is_named(part: str) -> None:
-    source, target = MemoryStore(), _Altering(part)
-    await fill(source)
-    with pytest.raises(StoreError, match=f"'ru' of the collection 'default' differs in its {part}"):
-        await copy_base(source, target)
-
-
-async def test_a_missing_document_is_named() -> None:
-    source, target = MemoryStore(), _Altering("nothing")
-    await fill(source)
-    with pytest.raises(StoreError, match=r"'ru' of .* 'default' is missing in the target"):
+@pytest.mark.parametrize("part", ["contents", "chunks", "vectors", None])
+async def test_a_difference_is_named(part: str | None) -> None:
+    source, target = await filled(), _Altering(part)
+    problem = f"differs in its {part}" if part else "is missing in the target"
+    with pytest.raises(StoreError, match=f"'ru' of the collection 'default' {problem}"):
         await copy_base(source, target)
 
 
@@ -327,25 +306,11 @@ async def test_a_killed_copy_is_not_a_base(tmp_path: Path) -> None:
     await check_killed_copies(tmp_path / "a.db", tmp_path / "b.db", kill_at=(0, 3, 9))
 
 
-async def test_a_copy_that_failed_is_marked_until_it_is_complete(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(lagotto.base.copy, "BATCH_DOCUMENTS", 2)
-    source, target = MemoryStore(), _Recording(fail_at=2)
-    await fill(source)
-    with pytest.raises(StoreError, match="enough"):
-        await copy_base(source, target)
-    assert (await target.config()).unfinished_copy_of == source.location
-    await copy_base(source, target)
-    assert (await target.config()).unfinished_copy_of is None
-
-
 async def test_a_base_with_documents_stays_open_while_others_are_copied_to_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lagotto.base.copy, "BATCH_DOCUMENTS", 2)
-    source, target = MemoryStore(), _Recording(fail_at=2)
-    await fill(source)
+    source, target = await filled(), _Recording(fail_at=2)
     await target.write([await entry(Document(id="own", text="My own."))])
     with pytest.raises(StoreError, match="enough"):
         await copy_base(source, target)
@@ -373,7 +338,7 @@ class _Recording(MemoryStore):
 class _Altering(MemoryStore):
     """Writes one document otherwise than it was told."""
 
-    def __init__(self, part: str) -> None:
+    def __init__(self, part: str | None) -> None:
         super().__init__()
         self._part = part
 
@@ -386,7 +351,7 @@ class _Altering(MemoryStore):
         if item.document.id != "ru":
             return [item]
         document, chunks, vectors = item.document, list(item.chunks), item.vectors
-        if self._part == "nothing":
+        if self._part is None:
             return []
         if self._part == "contents":
             document = document.model_copy(update={"text": document.text.upper()})

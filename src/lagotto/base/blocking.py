@@ -6,7 +6,7 @@ import asyncio
 import threading
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, wait
 from functools import wraps
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from lagotto._internal.concurrency import LoopGuard
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
-from lagotto.base.protocol import AsyncBase, FilterLike
+from lagotto.base.protocol import AsyncBase, FilterLike, first_documents
 from lagotto.documents import Document
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
@@ -50,9 +50,18 @@ class LoopThread:
         outcome: Future[T] = Future()
         tasks: list[asyncio.Task[T]] = []
 
+        def settle(task: asyncio.Task[T]) -> None:
+            if task.cancelled():
+                problem = "this knowledge base was closed before the call ended"
+                outcome.set_exception(StoreError(problem))
+            elif error := task.exception():
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(task.result())
+
         def start() -> None:
             tasks.append(self._loop.create_task(coroutine))
-            tasks[0].add_done_callback(lambda task: _settle(outcome, task))
+            tasks[0].add_done_callback(settle)
 
         self._loop.call_soon_threadsafe(start)
         try:
@@ -63,9 +72,12 @@ class LoopThread:
                 wait([outcome])
             raise
 
-    def cancel_all(self) -> None:
-        """Cancel what other threads have running, and wait until it has ended."""
-        self.run(_cancel_others())
+    async def cancel_others(self) -> None:
+        """Cancel what else is running, and wait until it has ended."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
     def stop(self) -> None:
         """End the loop and its thread."""
@@ -85,7 +97,7 @@ class LoopThread:
 
         async def close() -> None:
             try:
-                await _cancel_others()
+                await self.cancel_others()
                 await closing()
             finally:
                 await self._loop.shutdown_default_executor()
@@ -95,22 +107,6 @@ class LoopThread:
         self._loop.call_soon_threadsafe(
             lambda: self._closing.append(self._loop.create_task(close()))
         )
-
-
-def _settle(outcome: Future[T], task: asyncio.Task[T]) -> None:
-    if task.cancelled():
-        outcome.set_exception(StoreError("this knowledge base was closed before the call ended"))
-    elif error := task.exception():
-        outcome.set_exception(error)
-    else:
-        outcome.set_result(task.result())
-
-
-async def _cancel_others() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
 
 
 def blocking(
@@ -180,7 +176,7 @@ class BlockingBase(Generic[Base]):
     ) -> Iterator[Document]:
         """Yield what `documents` returns, a few at a time, however many there are."""
         documents = self.base.iter_documents(filters=filters, collection=collection)
-        while page := self.run(_next_page(documents)):
+        while page := self.run(first_documents(documents, PAGE)):
             yield from page
 
     @property
@@ -212,7 +208,7 @@ class BlockingBase(Generic[Base]):
         if self._guard.forked:
             return
         try:
-            self._loop.cancel_all()
+            self._loop.run(self._loop.cancel_others())
             self._loop.run(self.base.close())
         finally:
             self._loop.stop()
@@ -232,9 +228,7 @@ class BlockingBase(Generic[Base]):
 class KnowledgeBase(BlockingBase[AsyncKnowledgeBase]):
     """A searchable collection of documents; the blocking form of AsyncKnowledgeBase.
 
-    Creating it opens the base. Any number of threads can use it, but not a forked process: there
-    every call raises StoreError, and the process has to open the base itself. A base that was not
-    closed is closed, with a ResourceWarning, when it is garbage collected.
+    Creating it opens the base. Threads share it, forked processes open their own: see BlockingBase.
     """
 
     def __init__(
@@ -266,16 +260,6 @@ class KnowledgeBase(BlockingBase[AsyncKnowledgeBase]):
 
     sync = blocking(AsyncKnowledgeBase.sync)
     rebuild = blocking(AsyncKnowledgeBase.rebuild)
-
-
-async def _next_page(documents: AsyncIterator[Document]) -> list[Document]:
-    """The next documents, none at the end."""
-    page: list[Document] = []
-    async for document in documents:
-        page.append(document)
-        if len(page) == PAGE:
-            break
-    return page
 
 
 def _close_unclosed(base: AsyncBase, loop: LoopThread, guard: LoopGuard) -> None:

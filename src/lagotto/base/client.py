@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from urllib.parse import quote
@@ -14,16 +15,16 @@ from urllib.parse import quote
 from lagotto import errors
 from lagotto._internal.locations import is_served, mask_location
 from lagotto.base.blocking import BlockingBase, KnowledgeBase, blocking
-from lagotto.base.ingest import AddReport, OnProgress, Progress, sum_reports
+from lagotto.base.ingest import AddReport, OnProgress, Progress, batches, sum_reports
 from lagotto.base.judgements import RelevanceJudgement, citation_of
 from lagotto.base.protocol import AsyncBase, FilterLike
 from lagotto.context import Citation, CitedPassage, ContextPack
-from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document
+from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Record
 from lagotto.errors import CitationError, ConfigError, LagottoError, StoreError
 from lagotto.filters import parse_filter
 from lagotto.prefs import SearchRequest, Verb
-from lagotto.readers import ReadFailure
-from lagotto.request_context import RequestContext, cancel_scope
+from lagotto.readers import Loading, ReadFailure, ReadOptions
+from lagotto.request_context import cancel_scope
 from lagotto.results import Results, RetrievalBundle, RetrievalResult, RetrievalStats
 from lagotto.retrieval.why_not import WhyNot, unknown_document
 from lagotto.stores.base import StoreInfo
@@ -46,61 +47,6 @@ FROM_SERVER: Mapping[str, type[LagottoError]] = {
 """The errors that problems of the server are; those named like an error are that one."""
 
 
-class Connection:
-    """Requests to the server at `url`, with a key; it is opened by the first one."""
-
-    def __init__(self, url: str, *, api_key: str | None, timeout: float) -> None:
-        self.location = mask_location(url.rstrip("/"))
-        self._url = url.rstrip("/")
-        self._key = api_key or os.environ.get(KEY_VARIABLE)
-        self._timeout = timeout
-        self._http: httpx.AsyncClient | None = None
-
-    async def close(self) -> None:
-        """Close it; closing again has no effect."""
-        http, self._http = self._http, None
-        if http is not None:
-            await http.aclose()
-
-    async def ask(
-        self,
-        path: str,
-        body: object,
-        request: RequestContext | None = None,
-        *,
-        missing: bool = False,
-    ) -> Any:
-        """The answer to a body of JSON, within the deadline of a request."""
-        context = request or RequestContext()
-        async with cancel_scope(context):
-            return await self.request("POST", path, json=body, missing=missing)
-
-    async def request(
-        self, method: str, path: str, *, missing: bool = False, **content: Any
-    ) -> Any:
-        """The JSON of an answer; None for NotFound if something may be missing."""
-        import httpx
-
-        if self._http is None:
-            headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-            self._http = httpx.AsyncClient(headers=headers, timeout=self._timeout)
-        try:
-            answer = await self._http.request(method, self._url + path, **content)
-            found = answer.json()
-        except (httpx.HTTPError, httpx.InvalidURL) as exc:
-            reason = str(exc) or type(exc).__name__
-            raise errors.StoreUnavailableError(
-                f"{self.location} does not answer: {reason}"
-            ) from exc
-        except ValueError as exc:
-            raise StoreError(f"{self.location} is no server of Lagotto: no JSON at {path}") from exc
-        if answer.is_success:
-            return found
-        if answer.status_code == 404 and missing:
-            return None
-        raise _error(found, self.location)
-
-
 def _error(problem: Any, location: str) -> LagottoError:
     """The error that a problem of the server stands for."""
     name, detail = str(problem.get("error")), str(problem.get("detail"))
@@ -117,7 +63,12 @@ def _error(problem: Any, location: str) -> LagottoError:
 def search_body(request: SearchRequest) -> dict[str, Any]:
     """A search as the body of a request; what it leaves out is as in the base on the server."""
     verb: Verb = "retrieve" if request.verb == "why_not" else request.verb
-    settings = _plain(request.settings)
+    settings = dict(request.settings)
+    for name, value in request.settings.items():  # groups may be records
+        if name == "filters":
+            settings[name] = parse_filter(value).to_json()
+        elif isinstance(value, Record):
+            settings[name] = value.model_dump(mode="json", exclude_unset=True)
     start: dict[str, Any] = {}
     if isinstance(request.prefs, str):
         start = {"prefs": request.prefs}
@@ -135,17 +86,6 @@ def search_body(request: SearchRequest) -> dict[str, Any]:
     if request.document_id:
         body["document"] = request.document_id
     return body
-
-
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as JSON: groups may be records."""
-    plain = dict(settings)
-    for name, value in settings.items():
-        if name == "filters":
-            plain[name] = parse_filter(value).to_json()
-        elif hasattr(value, "model_dump"):
-            plain[name] = value.model_dump(mode="json", exclude_unset=True)
-    return plain
 
 
 def results_of(found: Mapping[str, Any]) -> Results:
@@ -179,30 +119,64 @@ class AsyncClient(AsyncBase):
     """
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 60.0) -> None:
-        self._connection = Connection(url, api_key=api_key, timeout=timeout)
+        self._url = url.rstrip("/")
+        self._key = api_key or os.environ.get(KEY_VARIABLE)
+        self._timeout = timeout
+        self._http: httpx.AsyncClient | None = None
 
     @property
     def location(self) -> str:
         """The address of the server without passwords, for messages."""
-        return self._connection.location
+        return mask_location(self._url)
 
     async def open(self) -> Self:
         """Connect; StoreError if there is no server."""
-        await self._connection.request("GET", "/healthz")
+        await self._get("/healthz")
         return self
 
     async def close(self) -> None:
-        """Close the connections; closing again has no effect."""
-        await self._connection.close()
+        http, self._http = self._http, None
+        if http is not None:
+            await http.aclose()
+
+    async def _get(
+        self, path: str, params: Mapping[str, Any] | None = None, *, missing: bool = False
+    ) -> Any:
+        return await self._request("GET", path, missing=missing, params=params)
+
+    async def _post(self, path: str, body: object, *, missing: bool = False) -> Any:
+        return await self._request("POST", path, missing=missing, json=body)
+
+    async def _request(self, method: str, path: str, *, missing: bool, **content: Any) -> Any:
+        """The JSON of an answer; None for NotFound if something may be missing."""
+        import httpx
+
+        if self._http is None:
+            headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+            self._http = httpx.AsyncClient(headers=headers, timeout=self._timeout)
+        try:
+            answer = await self._http.request(method, self._url + path, **content)
+            found = answer.json()
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+            reason = str(exc) or type(exc).__name__
+            raise errors.StoreUnavailableError(
+                f"{self.location} does not answer: {reason}"
+            ) from exc
+        except ValueError as exc:
+            raise StoreError(f"{self.location} is no server of Lagotto: no JSON at {path}") from exc
+        if answer.is_success:
+            return found
+        if answer.status_code == 404 and missing:
+            return None
+        raise _error(found, self.location)
 
     async def answer(self, request: SearchRequest) -> Any:
         if request.counter is not None:
             raise ConfigError("a server counts tokens as its embedder does; leave the counter out")
         path = "/v1/" + request.verb.replace("_", "-")
         missing = request.verb == "why_not"
-        found = await self._connection.ask(
-            path, search_body(request), request.context, missing=missing
-        )
+        async with cancel_scope(request.context):
+            found = await self._post(path, search_body(request), missing=missing)
         if found is None:
             hits = await self.answer(replace(request, verb="retrieve", document_id=""))
             collection = request.settings.get("collection") or DEFAULT_COLLECTION
@@ -216,7 +190,7 @@ class AsyncClient(AsyncBase):
 
     async def resolve(self, citation: Citation | str) -> CitedPassage:
         key = citation.key if isinstance(citation, Citation) else citation
-        found = await self._connection.ask("/v1/resolve", {"citation": key}, missing=True)
+        found = await self._post("/v1/resolve", {"citation": key}, missing=True)
         if found is None:
             raise CitationError(f"{key}: there is no such document; it may have been removed since")
         if found["changed"]:
@@ -233,7 +207,7 @@ class AsyncClient(AsyncBase):
         if collection is not None:
             wanted["collection"] = collection
         while True:
-            page = await self._connection.request("GET", "/v1/documents", params=wanted)
+            page = await self._get("/v1/documents", wanted)
             for fields in page["documents"]:
                 yield Document(**fields)
             if page["next"] is None:
@@ -254,42 +228,36 @@ class AsyncClient(AsyncBase):
 
     async def _of_document(self, what: str, document_id: str, collection: str) -> Any:
         path = f"/v1/{what}/{quote(document_id, safe='')}"
-        return await self._connection.request(
-            "GET", path, params={"collection": collection}, missing=True
-        )
+        return await self._get(path, {"collection": collection}, missing=True)
 
     async def info(self) -> StoreInfo:
-        """Return the size of the base, and what it was made with."""
-        found = await self._connection.request("GET", "/v1/info")
+        found = await self._get("/v1/info")
         return StoreInfo(**{**found, "location": self.location})
 
     async def collections(self) -> dict[str, int]:
         """Return the number of documents in each collection that the key may see."""
-        found = await self._connection.request("GET", "/v1/collections")
+        found = await self._get("/v1/collections")
         return {each["name"]: each["documents"] for each in found["collections"]}
 
     async def remove(
         self, *document_ids: str, collection: str | None = None, filters: FilterLike = None
     ) -> list[str]:
-        """Remove documents by id, by filter, or both; returns the ids of the removed documents."""
         body: dict[str, Any] = {"ids": list(document_ids), "collection": collection}
         if filters is not None:
             body["filters"] = parse_filter(filters).to_json()
-        removed: list[str] = (await self._connection.ask("/v1/documents/remove", body))["removed"]
+        removed: list[str] = (await self._post("/v1/documents/remove", body))["removed"]
         return removed
 
     async def judge(
         self, query: str, passage: Citation | RetrievalResult | str, relevance: int | None
     ) -> RelevanceJudgement | None:
-        """Store whether a hit, or what a citation refers to, is relevant for a query: 1 or 0."""
         body = {"query": query, "citation": citation_of(passage), "relevance": relevance}
-        found = (await self._connection.ask("/v1/judgements", body))["judgement"]
+        found = (await self._post("/v1/judgements", body))["judgement"]
         return None if found is None else RelevanceJudgement(**found)
 
     async def judgements(self, *, query: str | None = None) -> list[RelevanceJudgement]:
         """List the judgements made with this key, the oldest first; of one query if given."""
-        wanted = {} if query is None else {"q": query}
-        found = await self._connection.request("GET", "/v1/judgements", params=wanted)
+        found = await self._get("/v1/judgements", {} if query is None else {"q": query})
         return [RelevanceJudgement(**fields) for fields in found["judgements"]]
 
     async def sync(self, /, *folders: object, **options: object) -> NoReturn:
@@ -312,9 +280,14 @@ class AsyncClient(AsyncBase):
         return await self._send(documents, progress, replace=replace)
 
     async def _add_all(
-        self, results: Iterable[Document | ReadFailure], progress: OnProgress | None
+        self,
+        results: Iterable[Document | ReadFailure],
+        progress: OnProgress | None,
+        loading: Loading | None = None,
+        paths: Sequence[str | Path] = (),
+        options: ReadOptions | None = None,
     ) -> AddReport:
-        return await self._send(results, progress)
+        return await self._send(chain(results, loading or ()), progress)
 
     async def _send(
         self,
@@ -325,8 +298,8 @@ class AsyncClient(AsyncBase):
     ) -> AddReport:
         """Send documents in batches, and wait for the task of each."""
         reports: list[AddReport] = []
-        iterator = iter(results)
-        while batch := await asyncio.to_thread(_batch, iterator):
+        groups = batches(results, documents=BATCH_DOCUMENTS, characters=BATCH_CHARACTERS)
+        while batch := await asyncio.to_thread(next, groups, None):
             failures = tuple(item for item in batch if isinstance(item, ReadFailure))
             documents = [item for item in batch if isinstance(item, Document)]
             if failures:
@@ -334,37 +307,23 @@ class AsyncClient(AsyncBase):
             if documents:
                 fields = [document.model_dump(mode="json") for document in documents]
                 body = {"documents": fields, **({} if replace else {"replace": False})}
-                task = await self._connection.ask("/v1/documents", body)
+                task = await self._post("/v1/documents", body)
                 reports.append(await self._finished(task["id"]))
             if progress is not None:
-                progress(_progress(sum_reports(reports)))
+                done = sum_reports(reports)
+                counts = done.model_dump(include={"added", "updated", "unchanged", "chunks"})
+                progress(Progress(**counts, failed=len(done.failures), seconds=done.seconds))
         return sum_reports(reports)
 
     async def _finished(self, name: str) -> AddReport:
         pauses = iter(PAUSES)
         while True:
-            task = await self._connection.request("GET", f"/v1/tasks/{name}")
+            task = await self._get(f"/v1/tasks/{name}")
             if task["state"] == "cancelled" or (task["state"] == "failed" and task["error"]):
                 raise StoreError(f"the task {name} was {task['state']}: {task['error'] or ''}")
             if task["state"] in ("succeeded", "failed"):
                 return AddReport(**task["report"])
             await asyncio.sleep(next(pauses, PAUSES[-1]))
-
-
-def _batch(results: Iterator[Document | ReadFailure]) -> list[Document | ReadFailure]:
-    batch: list[Document | ReadFailure] = []
-    size = 0
-    for item in results:
-        batch.append(item)
-        size += len(item.text) if isinstance(item, Document) else 0
-        if len(batch) == BATCH_DOCUMENTS or size > BATCH_CHARACTERS:
-            break
-    return batch
-
-
-def _progress(report: AddReport) -> Progress:
-    counts = {name: getattr(report, name) for name in ("added", "updated", "unchanged", "chunks")}
-    return Progress(**counts, failed=len(report.failures), seconds=report.seconds)
 
 
 class Client(BlockingBase[AsyncClient]):

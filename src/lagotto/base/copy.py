@@ -10,13 +10,12 @@ cache, and the keys and tasks of a server, are not copied; judgements are.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import numpy as np
 
-from lagotto.documents import Chunk, Document, Record, Vector, digest
+from lagotto.base.ingest import stored_versions
+from lagotto.documents import Document, DocumentRef, Record, digest
 from lagotto.errors import ModelMismatchError, StoreDamagedError, StoreError
 from lagotto.filters import And
 from lagotto.stores.base import (
@@ -25,7 +24,6 @@ from lagotto.stores.base import (
     Entry,
     Store,
     StoredChunks,
-    StoreInfo,
     Version,
     View,
     check_complete,
@@ -76,21 +74,13 @@ async def copy_base(
     return await _Copy(source, target, progress or (lambda _: None)).run()
 
 
-class Seal(NamedTuple):
-    """Hashes of a document, its chunks and its vectors."""
-
-    contents: str
-    chunks: str
-    vectors: str
-
-    @classmethod
-    def of(cls, entry: Entry) -> Seal:
-        """The hashes of everything that is copied."""
-        return cls(
-            digest(entry.document.model_dump(mode="json")),
-            digest([chunk.model_dump(mode="json") for chunk in entry.chunks]),
-            digest(entry.model_id, entry.vectors.astype("<f4").tobytes().hex()),
-        )
+def _seal(entry: Entry) -> dict[str, str]:
+    """Hashes of everything that is copied: a document, its chunks and its vectors."""
+    return {
+        "contents": digest(entry.document.model_dump(mode="json")),
+        "chunks": digest([chunk.model_dump(mode="json") for chunk in entry.chunks]),
+        "vectors": digest(entry.model_id, entry.vectors.astype("<f4").tobytes().hex()),
+    }
 
 
 class _Copy:
@@ -102,71 +92,66 @@ class _Copy:
         self._on_progress = on_progress
         self._started = time.monotonic()
         self._done = CopyReport()
-        self._seals: dict[Name, Seal] = {}
+        self._seals: dict[DocumentRef, dict[str, str]] = {}
 
     async def run(self) -> CopyReport:
         made = await self._source.config()
         check_complete(made, location=self._source.location)
         there = await self._target.config()
         is_new = there.unfinished_copy_of or not (await self._target.info()).documents
-        _check_models(await self._source.info(), await self._target.info())
+        await self._check_models()
         if is_new:
             await self._target.mark_copy(self._source.location)
-        names = [(item.collection, item.id) async for item in self._source.documents(And())]
+        names = [document.ref async for document in self._source.documents(And())]
         self._report(documents=len(names))
         async with self._source.view(And()) as view:
             await _for_each_batch(view, names, made, self._write)
-        await self._copy_given(sorted({collection for collection, _ in names}))
-        await self._copy_judgements()
+        files = self._target.source_files
+        for collection in sorted({name.collection for name in names}):
+            if given := await self._source.source_files.path_metadata(collection):
+                await files.set_path_metadata(collection, given)
+        for item in await self._source.keyed_values.items(JUDGEMENT):  # the target's own stay
+            await self._target.keyed_values.put(JUDGEMENT, item.name, item.value, expected=0)
         names = list(self._seals)
         self._report(documents=len(names))
         async with self._target.view(And()) as view:
             await _for_each_batch(view, names, made, self._compare)
-        for collection, document_id in self._seals:
-            raise StoreError(_difference(collection, document_id, "is missing"))
+        for name in self._seals:
+            raise _difference(name, "is missing")
         if is_new:
             await self._target.mark_copy(None)
         return self._done
 
-    async def _copy_given(self, collections: Sequence[str]) -> None:
-        """Copy the metadata that was given for paths."""
-        for collection in collections:
-            if given := await self._source.source_files.path_metadata(collection):
-                await self._target.source_files.set_path_metadata(collection, given)
-
-    async def _copy_judgements(self) -> None:
-        """Copy what people said of results; what the target has already stays."""
-        for item in await self._source.keyed_values.items(JUDGEMENT):
-            await self._target.keyed_values.put(JUDGEMENT, item.name, item.value, expected=0)
+    async def _check_models(self) -> None:
+        ours, theirs = await self._source.info(), await self._target.info()
+        if None in (ours.model_id, theirs.model_id):
+            return
+        if (ours.model_id, ours.dimension) != (theirs.model_id, theirs.dimension):
+            raise ModelMismatchError(
+                f"{ours.location} has vectors of {ours.model_id} (dimension {ours.dimension}), but "
+                f"{theirs.location} has vectors of {theirs.model_id} (dimension "
+                f"{theirs.dimension}); copy to a new base"
+            )
 
     async def _write(self, entries: Sequence[Entry]) -> None:
-        there = await self._versions(entries)
-        new = [entry for entry in entries if there.get(_name(entry)) != _version(entry)]
+        documents = [entry.document for entry in entries]
+        there = await stored_versions(self._target, documents)
+        new = [entry for entry in entries if there.get(entry.document.ref) != _version(entry)]
         if new:
             await self._target.write(new)
-        self._seals |= {_name(entry): Seal.of(entry) for entry in entries}
+        self._seals |= {entry.document.ref: _seal(entry) for entry in entries}
         self._report(
             copied=self._done.copied + len(new),
             unchanged=self._done.unchanged + len(entries) - len(new),
             chunks=self._done.chunks + sum(len(entry.vectors) for entry in new),
         )
 
-    async def _versions(self, entries: Sequence[Entry]) -> dict[Name, Version]:
-        """The versions of these documents in the target; they are sorted by collection."""
-        found: dict[Name, Version] = {}
-        documents = (entry.document for entry in entries)
-        for collection, group in groupby(documents, key=lambda item: item.collection):
-            stored = await self._target.versions(collection, [item.id for item in group])
-            found |= {(collection, name): version for name, version in stored.items()}
-        return found
-
     async def _compare(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            name = _name(entry)
-            pairs = zip(Seal._fields, self._seals.pop(name), Seal.of(entry), strict=True)
-            for part, ours, theirs in pairs:
-                if ours != theirs:
-                    raise StoreError(_difference(*name, f"differs in its {part}"))
+            name, found = entry.document.ref, _seal(entry)
+            for part, seal in self._seals.pop(name).items():
+                if found[part] != seal:
+                    raise _difference(name, f"differs in its {part}")
         self._report(verified=self._done.verified + len(entries))
 
     def _report(self, **changes: int) -> None:
@@ -181,26 +166,23 @@ async def _for_each_batch(
     made: BaseConfig,
     act: Callable[[Sequence[Entry]], Awaitable[None]],
 ) -> None:
-    """Call `act` with the documents of `names` that exist, in batches, in that order."""
+    """Call `act` with the documents of `names` that exist, in that order.
+
+    A batch has at most BATCH_CHUNKS chunks, or is a single larger document.
+    """
     for start in range(0, len(names), BATCH_DOCUMENTS):
         some = names[start : start + BATCH_DOCUMENTS]
         stored = await view.stored(some)
-        for batch in _batches(some, stored):
-            await act(await read_entries(view, batch, made, stored=stored))
-
-
-def _batches(names: Sequence[Name], stored: Mapping[Name, StoredChunks]) -> Iterator[list[Name]]:
-    """Batches with at most BATCH_CHUNKS chunks, or of a single larger document."""
-    batch: list[Name] = []
-    size = 0
-    for name in names:
-        count = len(stored[name].keys) if name in stored else 0
-        if batch and size + count > BATCH_CHUNKS:
-            yield batch
-            batch, size = [], 0
-        batch.append(name)
-        size += count
-    yield batch
+        batch: list[Name] = []
+        size = 0
+        for name in some:
+            count = len(stored[name].keys) if name in stored else 0
+            if batch and size + count > BATCH_CHUNKS:
+                await act(await read_entries(view, batch, made, stored=stored))
+                batch, size = [], 0
+            batch.append(name)
+            size += count
+        await act(await read_entries(view, batch, made, stored=stored))
 
 
 async def read_entries(
@@ -210,50 +192,42 @@ async def read_entries(
     *,
     stored: Mapping[Name, StoredChunks] | None = None,
 ) -> list[Entry]:
-    """Documents with their chunks and vectors; `made` is the config of their base."""
+    """Documents with their chunks and vectors; `made` is the config of their base.
+
+    StoreDamagedError if one can't be read: a search may leave it out, nothing else may.
+    """
     if stored is None:
         stored = await view.stored(names)
     lists = [stored[name].keys for name in names if name in stored]
     keys = np.concatenate([np.empty(0, np.int64), *lists])
     chunks = {passage.key: passage.chunk for passage in await view.passages(keys)}
     parents = await view.parents([chunk for chunk in chunks.values() if chunk.parent_id])
-    vectors: dict[int, Vector] = dict(zip(keys.tolist(), await view.vectors(keys), strict=True))
+    vectors = dict(zip(keys.tolist(), await view.vectors(keys), strict=True))
     documents = await view.sources(names)
-    _check_complete(keys.tolist(), chunks, vectors)
-    _check_documents(stored.keys() & set(names), documents)
+    for key in keys.tolist():
+        if key not in chunks:
+            raise _damaged(f"the chunk {key} can't be read")
+        if not vectors[key].any():
+            raise _damaged(f"the chunk {key} has no vector")
+    if missing := stored.keys() & set(names) - {document.ref for document in documents}:
+        collection, document_id = min(missing)
+        raise _damaged(f"the document {document_id!r} of {collection!r} can't be read")
 
     def entry(document: Document) -> Entry:
-        found = stored.get((document.collection, document.id))
+        found = stored.get(document.ref)
         own = found.keys.tolist() if found else []
         findable = [chunks[key] for key in own]
+        above = {chunk.parent_id for chunk in findable if chunk.parent_id}
         rows = np.array([vectors[key] for key in own], np.float32)
         return Entry(
             document,
-            [*_above(findable, parents), *findable],
+            [*sorted((parents[name] for name in above), key=lambda one: one.ordinal), *findable],
             rows.reshape(len(own), made.dimension or 0),
             made.model_id or "",
             made.embedder,
         )
 
     return [entry(document) for document in documents]
-
-
-def _check_complete(
-    keys: Sequence[int], chunks: Mapping[int, Chunk], vectors: Mapping[int, Vector]
-) -> None:
-    """A search may leave out what can't be read; nothing else may."""
-    for key in keys:
-        if key not in chunks:
-            raise _damaged(f"the chunk {key} can't be read")
-        if not vectors[key].any():
-            raise _damaged(f"the chunk {key} has no vector")
-
-
-def _check_documents(stored: Iterable[Name], documents: Iterable[Document]) -> None:
-    missing = set(stored) - {(document.collection, document.id) for document in documents}
-    if missing:
-        collection, document_id = min(missing)
-        raise _damaged(f"the document {document_id!r} of {collection!r} can't be read")
 
 
 def _damaged(problem: str) -> StoreDamagedError:
@@ -263,36 +237,14 @@ def _damaged(problem: str) -> StoreDamagedError:
     )
 
 
-def _above(chunks: Sequence[Chunk], parents: Mapping[str, Chunk]) -> list[Chunk]:
-    """The parents of a document's chunks, in order."""
-    ids = {chunk.parent_id for chunk in chunks if chunk.parent_id}
-    return sorted((parents[name] for name in ids), key=lambda parent: parent.ordinal)
-
-
-def _check_models(ours: StoreInfo, theirs: StoreInfo) -> None:
-    if None in (ours.model_id, theirs.model_id):
-        return
-    if (ours.model_id, ours.dimension) != (theirs.model_id, theirs.dimension):
-        raise ModelMismatchError(
-            f"{ours.location} has vectors of {ours.model_id} (dimension {ours.dimension}), but "
-            f"{theirs.location} has vectors of {theirs.model_id} (dimension {theirs.dimension}); "
-            "copy to a new base"
-        )
-
-
-def _name(entry: Entry) -> Name:
-    return entry.document.collection, entry.document.id
-
-
 def _version(entry: Entry) -> Version:
     document = entry.document
     made_by = (entry.chunks[0].chunker_id, entry.model_id) if entry.chunks else None
     return Version(document.content_hash, document.language, fingerprint(document), made_by)
 
 
-def _difference(collection: str, document_id: str, problem: str) -> str:
-    return (
-        f"the copy differs: the document {document_id!r} of the collection "
-        f"{collection!r} {problem} in the target; copy to a new base, and check both with "
-        "`lagotto doctor`"
+def _difference(name: DocumentRef, problem: str) -> StoreError:
+    return StoreError(
+        f"the copy differs: the document {name.id!r} of the collection {name.collection!r} "
+        f"{problem} in the target; copy to a new base, and check both with `lagotto doctor`"
     )

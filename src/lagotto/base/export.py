@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 from pydantic import ValidationError
 
@@ -36,16 +36,16 @@ async def export_to(
 
     The file appears when it is complete, and replaces one that was there.
     """
-    line = beir_line if format == "beir" else jsonl_line
+    is_beir = format == "beir"
     count = 0
-    with _replacing(_corpus_in(path) if format == "beir" else path) as file:
+    with _replacing(_corpus_in(path) if is_beir else path) as file:
         collections: set[str] = set()
         async for document in documents:
             collections.add(document.collection)
-            if format == "beir" and len(collections) > 1:
+            if is_beir and len(collections) > 1:
                 names = " and ".join(sorted(collections))
                 raise ConfigError(f"BEIR has one collection, not {names}; pass collection=")
-            file.write(line(document) + "\n")
+            file.write((_beir_line(document) if is_beir else jsonl_line(document)) + "\n")
             count += 1
     return count
 
@@ -55,8 +55,7 @@ def jsonl_line(document: Document) -> str:
     return document.model_dump_json(exclude={"content_hash"}, exclude_none=True)
 
 
-def beir_line(document: Document) -> str:
-    """A document as a line of BEIR's corpus."""
+def _beir_line(document: Document) -> str:
     fields = {
         "_id": document.id,
         "title": document.title or "",
@@ -70,26 +69,22 @@ def import_from(path: Path, *, collection: str | None = None) -> Iterator[Docume
     """The documents of an exported file, or of a folder in the layout of BEIR, line by line.
 
     A line that is no document is a ReadFailure that names it. The language of a document without
-    one is detected, as `add` does. `collection` replaces that of the
-    documents; without it those of BEIR go to the default one.
+    one is detected, as `add` does. `collection` replaces that of the documents; without it those of
+    BEIR go to the default one.
     """
-    parse: Callable[[Mapping[str, Any]], Document] = Document.model_validate
-    if path.is_dir():
-        path, parse = path / CORPUS, _from_beir
+    is_beir = path.is_dir()
+    path = path / CORPUS if is_beir else path
     try:
         with path.open(encoding="utf-8", errors="surrogateescape") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield _parsed(f"{path}:{number}", line, parse, collection)
+                    yield _parsed(f"{path}:{number}", line, collection, is_beir=is_beir)
     except OSError as exc:
         raise ReadError(str(path), f"can't be read: {exc.strerror}") from exc
 
 
 def _parsed(
-    name: str,
-    line: str,
-    parse: Callable[[Mapping[str, Any]], Document],
-    collection: str | None,
+    name: str, line: str, collection: str | None, *, is_beir: bool
 ) -> Document | ReadFailure:
     from lagotto.readers.language import with_language  # not needed by a search
 
@@ -97,22 +92,22 @@ def _parsed(
         fields = json.loads(line)
         if not isinstance(fields, dict):
             raise ValueError("not a JSON object")
-        return with_language(parse(fields | ({"collection": collection} if collection else {})))
+        if is_beir:
+            fields = {
+                "id": str(fields["_id"]),
+                "title": fields.get("title") or None,
+                "text": fields["text"],
+                "metadata": fields.get("metadata") or {},
+                "collection": fields.get("collection", DEFAULT_COLLECTION),
+            }
+        if collection:
+            fields["collection"] = collection
+        return with_language(Document.model_validate(fields))
     except (ValueError, KeyError, TypeError, RecursionError) as exc:
         reason = exc.errors()[0]["msg"] if isinstance(exc, ValidationError) else str(exc)
         return ReadFailure(
             source=name, reason=f"not an exported document ({reason})", error=type(exc).__name__
         )
-
-
-def _from_beir(fields: Mapping[str, Any]) -> Document:
-    return Document(
-        id=str(fields["_id"]),
-        title=fields.get("title") or None,
-        text=fields["text"],
-        metadata=fields.get("metadata") or {},
-        collection=fields.get("collection", DEFAULT_COLLECTION),
-    )
 
 
 def _corpus_in(folder: Path) -> Path:

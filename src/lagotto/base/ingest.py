@@ -7,15 +7,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -56,20 +48,15 @@ def paths_and_documents(
 ) -> tuple[list[str | Path], Iterator[Document]]:
     """The paths and addresses among `sources`, and the Documents with their languages."""
     for source in sources:
-        _check(source)
+        if not isinstance(source, str | os.PathLike | Document):
+            several = isinstance(source, Iterable) and not isinstance(source, bytes | Mapping)
+            advice = "; pass its items one by one, as in add(*documents)" if several else ""
+            raise ConfigError(
+                f"add takes paths, addresses and Documents, not {type(source).__name__}{advice}"
+            )
     paths = [source for source in sources if not isinstance(source, Document)]
     documents = (source for source in sources if isinstance(source, Document))
     return paths, (with_language(document, language) for document in documents)
-
-
-def _check(source: object) -> None:
-    if isinstance(source, str | os.PathLike | Document):
-        return
-    several = isinstance(source, Iterable) and not isinstance(source, bytes | Mapping)
-    advice = "; pass its items one by one, as in add(*documents)" if several else ""
-    raise ConfigError(
-        f"add takes paths, addresses and Documents, not {type(source).__name__}{advice}"
-    )
 
 
 def read_options(
@@ -93,6 +80,36 @@ def read_options(
         metadata=dict(metadata or {}),
         columns=columns or Columns(),
     )
+
+
+async def stored_versions(
+    store: Store | Staging, documents: Iterable[Document]
+) -> dict[DocumentRef, Version]:
+    """The versions of these documents in a store."""
+    by_collection: dict[str, list[str]] = {}
+    for document in documents:
+        by_collection.setdefault(document.collection, []).append(document.id)
+    return {
+        DocumentRef(collection, name): version
+        for collection, ids in by_collection.items()
+        for name, version in (await store.versions(collection, ids)).items()
+    }
+
+
+def batches(
+    results: Iterable[Document | ReadFailure], *, documents: int, characters: int
+) -> Iterator[list[Document | ReadFailure]]:
+    """The results in groups of so many, or fewer with so many characters."""
+    group: list[Document | ReadFailure] = []
+    size = 0
+    for result in results:
+        group.append(result)
+        size += len(result.text) if isinstance(result, Document) else 0
+        if len(group) == documents or size >= characters:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 log = logging.getLogger(__name__)
@@ -270,15 +287,17 @@ class _Batch:
     def progress(self, done: Progress) -> Progress:
         """`done` and this batch."""
         counts = Counter(self.changes.values())
-        stored = {
-            "added": done.added + counts["added"],
-            "updated": done.updated + counts["metadata"] + counts["content"],
-            "unchanged": done.unchanged + counts["nothing"],
-            "failed": done.failed + len(self.failures),
-            "chunks": done.chunks + sum(map(self._stored_chunks, self.entries)),
-            "source": self.source,
-        }
-        return done.model_copy(update=stored)
+        stored = [entry for entry in self.entries if entry.document.ref in self.changes]
+        return done.model_copy(
+            update={
+                "added": done.added + counts["added"],
+                "updated": done.updated + counts["metadata"] + counts["content"],
+                "unchanged": done.unchanged + counts["nothing"],
+                "failed": done.failed + len(self.failures),
+                "chunks": done.chunks + sum(len(entry.vectors) for entry in stored),
+                "source": self.source,
+            }
+        )
 
     @property
     def to_embed(self) -> int:
@@ -295,51 +314,41 @@ class _Batch:
             part.source = document.source
         return part
 
-    def _stored_chunks(self, entry: Entry) -> int:
-        return len(entry.vectors) if entry.document.ref in self.changes else 0
 
-
+@dataclass(kw_only=True, eq=False)
 class Ingest:
     """One run over a stream of documents.
 
     `embedder` is the name that the store records. `generation` is the generation of the base that
     chunker and embedder belong to: if the base was rebuilt meanwhile, writing is a RebuiltError.
     What `guard` does not allow to replace is listed as a failure. `staging` is the next generation
-    of the base in `store`, to which its documents are added instead.
+    of the base in `store`, to which its documents are added instead. `contents` are stored
+    documents by their content hash, as far as they are known; `seen` is every document that was
+    read, stored or not.
     """
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        chunker: Chunker,
-        vectors: ChunkEmbedder,
-        embedder: str | None = None,
-        generation: int | None = None,
-        guard: WriteGuard | None = None,
-        staging: Staging | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        self._reuse = VectorReuse(store, vectors)
-        self._rebuilding = staging is not None
+    store: Store
+    chunker: Chunker
+    vectors: ChunkEmbedder
+    embedder: str | None = None
+    generation: int | None = None
+    guard: WriteGuard | None = None
+    staging: Staging | None = None
+    on_progress: OnProgress | None = None
+    contents: Mapping[str, DocumentRef] = field(default_factory=dict)
+    seen: set[DocumentRef] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._reuse = VectorReuse(self.store, self.vectors)
+        self._target = self.staging or self.store
+        self._made_by = (self.chunker.id, self.vectors.model_id)
         self._step = FIRST_STEP
-        self._embedder = embedder
-        self._generation = generation
-        self._guard = guard
-        self._store = staging or store
-        self._chunker = chunker
-        self._vectors = vectors
-        self._on_progress = on_progress
         self._started = time.monotonic()
         self._done = Progress()
         self._failures: list[ReadFailure] = []
         self._languages: Counter[str] = Counter()
         self._file_ends: Mapping[str, int] = {}
         self._bytes_read = self._bytes_stored = 0
-        self.contents: Mapping[str, DocumentRef] = {}
-        """Stored documents by their content hash, as far as they are known."""
-        self.seen: set[DocumentRef] = set()
-        """Every document read, stored or not."""
 
     async def run(
         self,
@@ -352,7 +361,7 @@ class Ingest:
         On cancellation, a running write is completed if that is a matter of milliseconds, and
         otherwise rolled back; the reader in another thread is stopped.
         """
-        if loading is not None and self._on_progress:
+        if loading is not None and self.on_progress:
             self._file_ends = await in_thread(loading.file_ends)
         interrupt = loading.interrupt if loading else lambda: None
         prepared: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
@@ -362,9 +371,10 @@ class Ingest:
             self._embed(prepared, embedded),
             self._write(embedded),
         )
-        made_with = (self._chunker.id, self._vectors.model_id)
         log.info(
-            "adding documents to %s, chunks of %s, vectors of %s", self._store.location, *made_with
+            "adding documents to %s, chunks of %s, vectors of %s",
+            self._target.location,
+            *self._made_by,
         )
         tasks = [asyncio.create_task(stage) for stage in stages]
         try:
@@ -380,7 +390,9 @@ class Ingest:
 
     def report(self) -> AddReport:
         """The result so far."""
-        done = self._done
+        done, info = self._done, self.vectors.embedder.info
+        new = done.added + done.updated
+        note = unknown_languages(info, self._languages, total=new, what="new document")
         return AddReport(
             added=done.added,
             updated=done.updated,
@@ -388,15 +400,8 @@ class Ingest:
             chunks=done.chunks,
             seconds=time.monotonic() - self._started,
             failures=tuple(self._failures),
-            notes=tuple(self._unfamiliar()),
+            notes=(note,) if note else (),
         )
-
-    def _unfamiliar(self) -> Iterator[str]:
-        """A note on new documents in languages that the embedder was not trained on."""
-        info = self._vectors.embedder.info
-        new = self._done.added + self._done.updated
-        if note := unknown_languages(info, self._languages, total=new, what="new document"):
-            yield note
 
     async def _prepare(
         self,
@@ -404,7 +409,8 @@ class Ingest:
         out: asyncio.Queue[_Batch | None],
         interrupt: Callable[[], None],
     ) -> None:
-        async for group in _in_thread(results, interrupt):
+        groups = batches(results, documents=BATCH_DOCUMENTS, characters=BATCH_CHARACTERS)
+        while group := await interruptible(lambda: next(groups, None), interrupt=interrupt):
             batch = await self._sort_out(group)
             self._report(
                 read=self._done.read + len(group),
@@ -420,7 +426,7 @@ class Ingest:
         documents = {item.ref: item for item in group if isinstance(item, Document)}
         under_way = self.seen & documents.keys()
         self.seen |= documents.keys()
-        stored = await self._versions(documents.values())
+        stored = await stored_versions(self._target, documents.values())
         batch = _Batch(failures=failures, source=group[-1].source)
         todo = []
         for name, document in documents.items():
@@ -449,24 +455,13 @@ class Ingest:
 
     def _change(self, document: Document, stored: Version | None) -> Change:
         """What has changed in a document: nothing, its metadata, or its content."""
-        made_by = (self._chunker.id, self._vectors.model_id)
-        if stored is None or stored.made_by not in (None, made_by):
+        if stored is None or stored.made_by not in (None, self._made_by):
             return "content"
         if stored.made_by is None and document.is_only_title:  # stored when it could not be found
             return "content"
         if (stored.content_hash, stored.language) != (document.content_hash, document.language):
             return "content"
         return "nothing" if stored.fingerprint == fingerprint(document) else "metadata"
-
-    async def _versions(self, documents: Iterable[Document]) -> dict[DocumentRef, Version]:
-        by_collection: dict[str, list[str]] = {}
-        for document in documents:
-            by_collection.setdefault(document.collection, []).append(document.id)
-        return {
-            DocumentRef(collection, name): version
-            for collection, ids in by_collection.items()
-            for name, version in (await self._store.versions(collection, ids)).items()
-        }
 
     def _chunk(
         self, documents: Sequence[Document], batch: _Batch
@@ -475,7 +470,7 @@ class Ingest:
         chunked = []
         for document in documents:
             try:
-                chunked.append((document, chunk_document(self._chunker, document)))
+                chunked.append((document, chunk_document(self.chunker, document)))
             except Exception as exc:  # noqa: BLE001 a chunker of another package may raise anything
                 batch.fail(document, f"chunking failed ({exc})", exc)
         return chunked
@@ -495,7 +490,7 @@ class Ingest:
         stored = [
             document.ref
             for document, _ in batch.new
-            if self._rebuilding or batch.changes[document.ref] == "content"
+            if self.staging is not None or batch.changes[document.ref] == "content"
         ]
         contents = (self.contents.get(document.content_hash) for document, _ in batch.new)
         stored += [name for name in contents if name is not None]
@@ -503,7 +498,7 @@ class Ingest:
         if len(batch.new) == 1 and batch.to_embed > self._step:
             made = [await self._embed_large(*batch.new[0], known)]
         else:
-            made = await self._vectors.embed_each(
+            made = await self.vectors.embed_each(
                 batch.new, known=known, embedded=partial(self._embedded, before)
             )
         self._embedded(before, batch.to_embed)
@@ -514,7 +509,16 @@ class Ingest:
                 batch.fail(document, f"embedding failed ({vectors})", vectors)
                 continue
             self._languages.update([document.language] if document.language else [])
-            batch.entries.append(self._entry(document, chunks, vectors))
+            batch.entries.append(
+                Entry(
+                    document,
+                    chunks,
+                    vectors,
+                    self.vectors.model_id,
+                    embedder=self.embedder,
+                    generation=self.generation,
+                )
+            )
         return batch
 
     async def _embed_large(
@@ -528,7 +532,7 @@ class Ingest:
         while done < len(own):
             started, some = time.monotonic(), own[done : done + self._step]
             report = partial(self._embedded, before + done)
-            (vectors,) = await self._vectors.embed_each(
+            (vectors,) = await self.vectors.embed_each(
                 [(document, some)], known=known, embedded=report
             )
             if isinstance(vectors, NativeEmbeddingError):
@@ -548,18 +552,8 @@ class Ingest:
             rate = chunks / max(time.monotonic() - started, 1e-6)
             self._step = max(1, int(rate * STEP_SECONDS))
 
-    def _entry(self, document: Document, chunks: Sequence[Chunk], vectors: Vectors) -> Entry:
-        return Entry(
-            document,
-            chunks,
-            vectors,
-            self._vectors.model_id,
-            embedder=self._embedder,
-            generation=self._generation,
-        )
-
     async def _write(self, batches: asyncio.Queue[_Batch | None]) -> None:
-        indexing = BackgroundIndexing(self._store)
+        indexing = BackgroundIndexing(self._target)
         try:
             while (batch := await batches.get()) is not None:
                 await self._write_batch(batch)
@@ -576,27 +570,21 @@ class Ingest:
             await asyncio.wait([writing], timeout=GRACE)
             writing.cancel()  # what takes longer is rolled back
             await asyncio.wait([writing])
-            if writing.cancelled() and await self._is_stored(batch):
-                self._count(batch)  # it was committed just before
+            if writing.cancelled() and batch.entries:
+                first = batch.entries[0].document
+                stored = await stored_versions(self._target, [first])
+                if self._change(first, stored.get(first.ref)) == "nothing":
+                    self._count(batch)  # it was committed just before, as one transaction
             raise
 
     async def _commit(self, batch: _Batch) -> None:
-        write, update = self._store.write, self._store.update
-        if self._guard is not None:
-            write = partial(write, guard=self._guard)
-            update = partial(update, guard=self._guard)
+        write, update = self._target.write, self._target.update
+        if self.guard is not None:
+            write, update = partial(write, guard=self.guard), partial(update, guard=self.guard)
         await self._store_each(write, batch.entries, batch)
         await self._store_each(update, batch.changed_metadata, batch)
         await self._reuse.remove_kept(batch.new)
         self._count(batch)
-
-    async def _is_stored(self, batch: _Batch) -> bool:
-        """Whether a batch, which is written in one transaction, is in the store."""
-        first = [entry.document for entry in batch.entries[:1]]
-        stored = await self._versions(first)
-        return any(
-            self._change(document, stored.get(document.ref)) == "nothing" for document in first
-        )
 
     def _count(self, batch: _Batch) -> None:
         self._failures += batch.failures
@@ -611,9 +599,9 @@ class Ingest:
         """Note how far the run has come, and say so."""
         seconds = time.monotonic() - self._started
         self._done = self._done.model_copy(update={**changes, "seconds": seconds})
-        if self._on_progress:
+        if self.on_progress:
             self._done = self._done.model_copy(update={"share": self._share()})
-            self._on_progress(self._done)
+            self.on_progress(self._done)
 
     def _share(self) -> float | None:
         """The share of bytes in files that are done; of those under way, by their chunks."""
@@ -661,27 +649,3 @@ def _to_embed(works: Works) -> int:
 
 def _document(item: Entry | Document) -> Document:
     return item.document if isinstance(item, Entry) else item
-
-
-async def _in_thread(
-    results: Iterable[Document | ReadFailure], interrupt: Callable[[], None]
-) -> AsyncIterator[list[Document | ReadFailure]]:
-    """The results in groups of batch size, read in a thread."""
-    groups = _groups(iter(results))
-    while group := await interruptible(lambda: next(groups, None), interrupt=interrupt):
-        yield group
-
-
-def _groups(
-    results: Iterator[Document | ReadFailure],
-) -> Iterator[list[Document | ReadFailure]]:
-    group: list[Document | ReadFailure] = []
-    characters = 0
-    for result in results:
-        group.append(result)
-        characters += len(result.text) if isinstance(result, Document) else 0
-        if len(group) == BATCH_DOCUMENTS or characters >= BATCH_CHARACTERS:
-            yield group
-            group, characters = [], 0
-    if group:
-        yield group

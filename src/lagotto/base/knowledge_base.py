@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from lagotto._internal.concurrency import LoopGuard, in_thread
 from lagotto._internal.locations import is_missing_file
-from lagotto.base.parts import (
-    BaseParts,
-    Choice,
-    check_choice,
-    create_parts,
-    create_parts_to_rebuild,
-)
+from lagotto.base.parts import BaseParts, Choice, check_choice, create_parts
 from lagotto.base.protocol import AsyncBase, FilterLike, document_called
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, DocumentRef, storable
 from lagotto.embedders import Embedder
@@ -36,10 +30,9 @@ from lagotto.stores.registry import create_store
 
 if TYPE_CHECKING:
     from lagotto.base.ingest import AddReport, Ingest, OnProgress
-    from lagotto.base.judgements import Judgements, RelevanceJudgement
+    from lagotto.base.judgements import RelevanceJudgement
     from lagotto.base.rebuild import OnProgress as OnRebuildProgress
     from lagotto.base.rebuild import RebuildProgress
-    from lagotto.base.sync import Move, PathMetadata
     from lagotto.context import Citation, CitedPassage
     from lagotto.readers import Columns, Ocr, ReadFailure, ReadOptions
     from lagotto.readers.loader import Loading
@@ -56,15 +49,6 @@ class Assembled:
     parts: BaseParts
     retriever: HybridRetriever
     generation: int
-
-    def fits(self, stored: BaseConfig) -> bool:
-        """Whether the base is still made with these parts."""
-        made = self.parts.config
-        return (
-            stored.generation == self.generation
-            and stored.model_id in (None, made.model_id)
-            and stored.chunker_id in (None, made.chunker_id)
-        )
 
 
 def retry_after_rebuild(
@@ -227,23 +211,22 @@ class AsyncKnowledgeBase(AsyncBase):
         ingest = await self._ingest(progress, guard)
         return await ingest.run(paths_and_documents(documents, None)[1])
 
-    async def _add_files(
-        self,
-        documents: Iterable[Document],
-        loading: Loading,
-        paths: Sequence[str | Path],
-        options: ReadOptions,
-        progress: OnProgress | None,
-    ) -> AddReport:
-        """Add files with the metadata that was given for their paths, now or before."""
-        ingest = await self._ingest(progress)
-        known = await self._path_metadata(paths, options)
-        return await ingest.run(chain(documents, known.applied(loading)), loading=loading)
-
     async def _add_all(
-        self, results: Iterable[Document | ReadFailure], progress: OnProgress | None
+        self,
+        results: Iterable[Document | ReadFailure],
+        progress: OnProgress | None,
+        loading: Loading | None = None,
+        paths: Sequence[str | Path] = (),
+        options: ReadOptions | None = None,
     ) -> AddReport:
-        return await (await self._ingest(progress)).run(results)
+        """Add documents, and files with the metadata given for their paths, now or before."""
+        from lagotto.base.sync import PathMetadata
+
+        ingest = await self._ingest(progress)
+        if loading is not None and options is not None:
+            known = await PathMetadata.load(self.store.source_files, paths, options)
+            results = chain(results, known.applied(loading))
+        return await ingest.run(results, loading=loading)
 
     @retry_after_rebuild
     async def sync(
@@ -273,15 +256,13 @@ class AsyncKnowledgeBase(AsyncBase):
         the same content is in `folders` now, and the metadata given for the old path goes with it.
         """
         from lagotto.base.ingest import read_options
-        from lagotto.base.sync import FolderSync
+        from lagotto.base.sync import FolderSync, PathMetadata
         from lagotto.readers import load
 
         options = read_options(collection, language, metadata, columns)
         ingest = await self._ingest(progress)
-        known = await self._path_metadata(folders, options)
-        state = FolderSync(
-            self.store.source_files, options=options, metadata=known, checksum=checksum
-        )
+        known = await PathMetadata.load(self.store.source_files, folders, options)
+        state = FolderSync(self.store, options=options, metadata=known, checksum=checksum)
         await state.start()
         ingest.contents = state.contents
         loading = load(
@@ -302,7 +283,6 @@ class AsyncKnowledgeBase(AsyncBase):
             failures=report.failures,
             moved=moved,
         )
-        await self._move(outcome.moved, known, collection)
         gone = outcome.gone
         removed = await self.remove(*gone, collection=collection) if gone else []
         return report.model_copy(
@@ -313,32 +293,6 @@ class AsyncKnowledgeBase(AsyncBase):
                 "notes": (*report.notes, *loading.notes, *outcome.notes),
             }
         )
-
-    async def _path_metadata(
-        self, paths: Sequence[str | Path], options: ReadOptions
-    ) -> PathMetadata:
-        from lagotto.base.sync import PathMetadata
-
-        files = self.store.source_files
-        return await PathMetadata.load(files, options.collection, paths, options.metadata)
-
-    async def _move(self, moved: Sequence[Move], known: PathMetadata, collection: str) -> None:
-        """Take the metadata that was given for the old paths of documents to the new ones."""
-        from lagotto.base.sync import with_metadata
-
-        carried = {
-            move: {**old, **known.of(move.target)}
-            for move in moved
-            if (old := known.of(move.origin))
-        }
-        if not carried:
-            return
-        await self.store.source_files.set_path_metadata(
-            collection, {move.target: metadata for move, metadata in carried.items()}
-        )
-        for move, metadata in carried.items():
-            if document := await self.store.get(collection, move.document_id):
-                await self.store.update([with_metadata(document, metadata)])
 
     async def remove(
         self,
@@ -376,26 +330,21 @@ class AsyncKnowledgeBase(AsyncBase):
     async def resolve(self, citation: Citation | str) -> CitedPassage:
         from lagotto.context import resolve
 
-        return await resolve(citation, document_of=self._cited)
+        return await resolve(
+            citation, document_of=lambda collection, name: self.get(name, collection=collection)
+        )
 
     async def judge(
         self, query: str, passage: Citation | RetrievalResult | str, relevance: int | None
     ) -> RelevanceJudgement | None:
-        from lagotto.base.judgements import citation_of
+        from lagotto.base.judgements import Judgements, citation_of
 
-        return await self._judgements.put(query, citation_of(passage), relevance)
+        return await Judgements(self.store.keyed_values).put(query, citation_of(passage), relevance)
 
     async def judgements(self, *, query: str | None = None) -> list[RelevanceJudgement]:
-        return await self._judgements.list(query=query)
-
-    @property
-    def _judgements(self) -> Judgements:
         from lagotto.base.judgements import Judgements
 
-        return Judgements(self.store.keyed_values)
-
-    async def _cited(self, collection: str, document_id: str) -> Document | None:
-        return await self.get(document_id, collection=collection)
+        return await Judgements(self.store.keyed_values).list(query=query)
 
     @property
     def location(self) -> str:
@@ -430,16 +379,17 @@ class AsyncKnowledgeBase(AsyncBase):
         """
         from lagotto.base.rebuild import rebuild_base
 
-        current = None
+        choice = Choice(embedder=embedder, chunker=chunker, pooling=pooling)
         with suppress(LagottoError):
-            current = (await self._ready()).parts
-        stored = await self.store.config()
-        parts = create_parts_to_rebuild(
-            Choice(embedder=embedder, chunker=chunker, pooling=pooling),
-            stored,
-            current,
-            location=self.store.location,
-        )
+            # an embedder that was passed as an object is known in no other way
+            own = (await self._ready()).parts
+            choice = Choice(
+                embedder=embedder or own.spec or own.embedder,
+                chunker=chunker or own.chunker_id,
+                pooling=pooling or own.pooling,
+            )
+        location = self.store.location
+        parts = create_parts(choice, await self.store.config(), location=location)
         try:
             done = await rebuild_base(
                 self.store,
@@ -480,12 +430,11 @@ class AsyncKnowledgeBase(AsyncBase):
         from lagotto.base.ingest import Ingest
 
         ready = await self._ready()
-        parts = ready.parts
         return Ingest(
             store=self.store,
-            chunker=parts.chunker,
-            vectors=parts.vectors,
-            embedder=parts.spec,
+            chunker=ready.parts.chunker,
+            vectors=ready.parts.vectors,
+            embedder=ready.parts.spec,
             generation=ready.generation,
             guard=guard,
             on_progress=progress,
@@ -500,10 +449,16 @@ class AsyncKnowledgeBase(AsyncBase):
         if self._assembled is not None and self._settled:
             return self._assembled
         stored = await self.store.config()
-        if self._assembled is None or not self._assembled.fits(stored):
-            if self._assembled is not None:
-                self._former.append(self._assembled)  # searches with it may be running
+        if (open_with := self._assembled) is not None:
+            made = open_with.parts.config
+            if (
+                stored.generation != open_with.generation
+                or stored.model_id not in (None, made.model_id)
+                or stored.chunker_id not in (None, made.chunker_id)
+            ):
+                self._former.append(open_with)  # searches with it may be running
                 self._assembled = None
+        if self._assembled is None:
             self._assembled = self._assemble(stored)
         self._settled = stored.model_id is not None
         return self._assembled

@@ -59,11 +59,10 @@ class BaseParts:
         from lagotto.chunkers import CHUNKERS
         from lagotto.chunkers.boundaries import measuring_tokenizer
 
-        name = _kind(self.chunker_id)
+        name = self.chunker_id.partition(":")[0]
         if CHUNKERS.is_installed(name) and not is_trusted(name):
             raise ConfigError(f"the chunker {name} of the base is not used; {how_to_trust(name)}")
-        embedder = self.embedder
-        measured = measuring_tokenizer(embedder.tokenizer, embedder.info.alphabets)
+        measured = measuring_tokenizer(self.embedder.tokenizer, self.embedder.info.alphabets)
         return CHUNKERS.create(self.chunker_id, tokenizer=measured)
 
     @property
@@ -82,9 +81,13 @@ def create_parts(choice: Choice, stored: BaseConfig, *, location: str) -> BasePa
     """The parts that a choice and a base's own settings stand for; defaults fill the rest."""
     chosen = choice.embedder if choice.embedder is not None else _stored_embedder(stored, location)
     embedder = create_embedder(chosen)
-    spec = _absolute(chosen) if isinstance(chosen, str) else None
-    if spec is not None and not _is_built_in(spec):
-        trust(spec)
+    spec = None
+    if isinstance(chosen, str):
+        name, colon, rest = chosen.partition(":")
+        is_path = rest and Path(rest).exists()  # `onnx:models/gte`, which any folder has to mean
+        spec = f"{name}{colon}{Path(rest).resolve()}" if is_path else chosen
+        if not _is_built_in(spec):
+            trust(spec)
     pooling = choice.pooling or stored.pooling or "chunk"
     chunker_id = stored.chunker_id
     if choice.chunker is not None or chunker_id is None:  # an id has all sizes spelled out
@@ -92,8 +95,8 @@ def create_parts(choice: Choice, stored: BaseConfig, *, location: str) -> BasePa
 
         wanted = choice.chunker or DEFAULT_CHUNKER
         chunker_id = CHUNKERS.create(wanted, tokenizer=embedder.tokenizer).id
-        if CHUNKERS.is_installed(_kind(chunker_id)):
-            trust(_kind(chunker_id))
+        if CHUNKERS.is_installed(name := chunker_id.partition(":")[0]):
+            trust(name)
     return BaseParts(
         spec=spec,
         embedder=embedder,
@@ -101,23 +104,6 @@ def create_parts(choice: Choice, stored: BaseConfig, *, location: str) -> BasePa
         vectors=ChunkEmbedder(embedder, pooling=pooling),
         pooling=pooling,
     )
-
-
-def create_parts_to_rebuild(
-    choice: Choice, stored: BaseConfig, current: BaseParts | None, *, location: str
-) -> BaseParts:
-    """The parts to rebuild a base with: those chosen, and for the rest its own.
-
-    `current` are those that it is open with, if they are its own: an embedder that was passed as an
-    object is known in no other way.
-    """
-    if current is not None:
-        choice = Choice(
-            embedder=choice.embedder or current.spec or current.embedder,
-            chunker=choice.chunker or current.chunker_id,
-            pooling=choice.pooling or current.pooling,
-        )
-    return create_parts(choice, stored, location=location)
 
 
 def check_choice(parts: BaseParts, stored: BaseConfig, *, location: str) -> None:
@@ -162,18 +148,5 @@ def _stored_embedder(stored: BaseConfig, location: str) -> str:
 
 
 def _is_built_in(spec: str) -> bool:
-    """Whether an embedder comes with Lagotto and has no parameter, such as a folder or a service.
-
-    A base may name such a one by itself.
-    """
+    """Whether a base may name an embedder by itself: no folder, service or other package."""
     return ":" not in spec and EMBEDDERS.is_builtin(spec)
-
-
-def _kind(chunker: str) -> str:
-    return chunker.partition(":")[0]
-
-
-def _absolute(spec: str) -> str:
-    """A spec that means the same from any folder: `onnx:models/gte` names a path."""
-    name, colon, rest = spec.partition(":")
-    return f"{name}:{Path(rest).resolve()}" if colon and rest and Path(rest).exists() else spec

@@ -5,17 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lagotto._internal.concurrency import in_thread
 from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
 from lagotto.errors import ConfigError
 from lagotto.filters import And, Eq, Filter, Gt, Or, parse_filter
-from lagotto.prefs import Mode, RetrievalPrefs, SearchRequest, Verb, merged_settings
+from lagotto.prefs import Mode, RetrievalPrefs, SearchRequest, merged_settings
 from lagotto.request_context import RequestContext
 from lagotto.results import Results, RetrievalBundle, RetrievalResult
 from lagotto.retrieval.retriever import Retriever
@@ -64,10 +63,10 @@ class BaseVerbs(ABC):
         arguments, and any setting of RetrievalPrefs passed by name, override them. `degraded` of
         the result lists what could not be used.
         """
-        given = _given(settings, top_k, mode, filters, collection)
-        found: Results = await self.answer(
-            _request("retrieve", query, prefs, given, query_vector, request)
-        )
+        given = _given(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
+        context = request or RequestContext()
+        asked = SearchRequest("retrieve", query, prefs, given, query_vector, context)
+        found: Results = await self.answer(asked)
         return found
 
     async def retrieve_many(
@@ -84,9 +83,10 @@ class BaseVerbs(ABC):
         **settings: Any,
     ) -> list[Results]:
         """Return the results of `retrieve` for each query; faster than one call per query."""
-        given = _given(settings, top_k, mode, filters, collection)
+        given = _given(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
         return await self._answer_each(
-            queries, _request("retrieve", "", prefs, given, None, request)
+            queries,
+            SearchRequest("retrieve", "", prefs, given, context=request or RequestContext()),
         )
 
     async def search(
@@ -107,10 +107,10 @@ class BaseVerbs(ABC):
 
         The arguments are those of `retrieve`; `top_k` is the number of passages (`top_k_chunks`).
         """
-        given = _given(settings, top_k, mode, filters, collection)
-        found: RetrievalBundle = await self.answer(
-            _request("search", query, prefs, given, query_vector, request)
-        )
+        given = _given(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
+        context = request or RequestContext()
+        asked = SearchRequest("search", query, prefs, given, query_vector, context)
+        found: RetrievalBundle = await self.answer(asked)
         return found
 
     async def context(
@@ -141,15 +141,15 @@ class BaseVerbs(ABC):
         """
         if fill is not None:
             settings = merged_settings({"context": {"fill": fill}}, settings)
-        given = _given(settings, top_k, mode, filters, collection)
+        given = _given(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
         pack: ContextPack = await self.answer(
-            _request(
+            SearchRequest(
                 "context",
                 query,
                 prefs,
                 given,
                 query_vector,
-                request,
+                request or RequestContext(),
                 max_tokens=max_tokens,
                 format=format,
                 counter=counter,
@@ -179,9 +179,17 @@ class BaseVerbs(ABC):
         looked up in `collection`; without one, in the default collection first, and then in the
         others.
         """
-        given = _given(settings, top_k, mode, filters, collection)
+        given = _given(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
         reason: WhyNot = await self.answer(
-            _request("why_not", query, prefs, given, query_vector, request, document_id=document_id)
+            SearchRequest(
+                "why_not",
+                query,
+                prefs,
+                given,
+                query_vector,
+                request or RequestContext(),
+                document_id=document_id,
+            )
         )
         return reason
 
@@ -305,11 +313,18 @@ class AsyncBase(BaseVerbs):
 
         options = read_options(collection, language, metadata, columns)
         paths, documents = paths_and_documents(sources, options.language)
-        chosen: Any = {"include": include, "exclude": exclude, "everything": everything}
-        loading = load(paths, options=options, fetch_limits=fetch_limits, ocr=ocr, **chosen)
+        loading = load(
+            paths,
+            include=include,
+            exclude=exclude,
+            everything=everything,
+            options=options,
+            fetch_limits=fetch_limits,
+            ocr=ocr,
+        )
         if problem := await in_thread(loading.find_files):
             raise problem
-        report = await self._add_files(documents, loading, paths, options, progress)
+        report = await self._add_all(documents, progress, loading, paths, options)
         return report.model_copy(
             update={"skipped": loading.skipped, "notes": (*report.notes, *loading.notes)}
         )
@@ -329,21 +344,16 @@ class AsyncBase(BaseVerbs):
 
         return await self._add_all(import_from(Path(path), collection=collection), progress)
 
-    async def _add_files(
-        self,
-        documents: Iterable[Document],
-        loading: Loading,
-        paths: Sequence[str | Path],
-        options: ReadOptions,
-        progress: OnProgress | None,
-    ) -> AddReport:
-        return await self._add_all(chain(documents, loading), progress)
-
     @abstractmethod
     async def _add_all(
-        self, results: Iterable[Document | ReadFailure], progress: OnProgress | None
+        self,
+        results: Iterable[Document | ReadFailure],
+        progress: OnProgress | None,
+        loading: Loading | None = None,
+        paths: Sequence[str | Path] = (),
+        options: ReadOptions | None = None,
     ) -> AddReport:
-        """Add documents as they are read."""
+        """Add documents as they are read, then those of `loading`, which reads `paths`."""
 
     async def export_documents(
         self,
@@ -425,18 +435,17 @@ async def page_of_documents(
     if after is not None:
         same = And(Eq("collection", after[0]), Gt("document_id", after[1]))
         wanted = And(wanted, Or(Gt("collection", after[0]), same))
+    return await first_documents(base.iter_documents(filters=wanted, collection=collection), limit)
+
+
+async def first_documents(documents: AsyncIterator[Document], count: int) -> list[Document]:
+    """The next `count` documents, or those that are left."""
     found: list[Document] = []
-    async for document in base.iter_documents(filters=wanted, collection=collection):
+    async for document in documents:
         found.append(document)
-        if len(found) == limit:
+        if len(found) == count:
             break
     return found
-
-
-def resolve_collection(collections: Sequence[str]) -> str:
-    """The collection that is meant by an id alone, of those that have a document with this id."""
-    elsewhere = DEFAULT_COLLECTION not in collections
-    return min(collections) if collections and elsewhere else DEFAULT_COLLECTION
 
 
 SHORTEST_PREFIX = 4
@@ -482,8 +491,7 @@ async def document_called(
     """
     found = await documents_called(base, name, collection=collection, is_local=is_local)
     if found and all(document.id == name for document in found):
-        home = resolve_collection([document.collection for document in found])
-        return next(document for document in found if document.collection == home)
+        return min(found, key=lambda item: (item.collection != DEFAULT_COLLECTION, item.collection))
     return only_document(name, found)
 
 
@@ -518,27 +526,6 @@ def _path(name: str) -> str:
         return name
 
 
-def _given(
-    settings: Mapping[str, Any],
-    top_k: int | None,
-    mode: Mode | None,
-    filters: FilterLike,
-    collection: str | None,
-) -> dict[str, Any]:
+def _given(settings: Mapping[str, Any], **named: object) -> dict[str, Any]:
     """The settings that a call changes."""
-    named = {"top_k": top_k, "mode": mode, "filters": filters, "collection": collection}
     return {**settings, **{name: value for name, value in named.items() if value is not None}}
-
-
-def _request(
-    verb: Verb | Literal["why_not"],
-    query: str,
-    prefs: RetrievalPrefs | str | None,
-    settings: Mapping[str, Any],
-    vector: Vector | None,
-    context: RequestContext | None,
-    **others: Any,
-) -> SearchRequest:
-    return SearchRequest(
-        verb, query, prefs, settings, vector, context or RequestContext(), **others
-    )

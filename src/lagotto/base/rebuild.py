@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from lagotto._internal.display import counted
-from lagotto.base.copy import read_entries
+from lagotto.base.copy import Name, read_entries
 from lagotto.base.ingest import Ingest, Progress
 from lagotto.base.parts import BaseParts
 from lagotto.documents import Document, Record
@@ -24,8 +25,6 @@ from lagotto.stores.base import BaseConfig, Staging, Store
 BATCH_DOCUMENTS = 500
 MOST_ROUNDS = 100
 """How often documents may change between the last check and the switch."""
-
-Name = tuple[str, str]
 
 
 class RebuildProgress(Record):
@@ -83,27 +82,22 @@ async def rebuild_base(
         getattr(stored, name) == getattr(config, name) for name in ("model_id", "dimension")
     )
     async with store.staging(config) as staging:
-        return await _Rebuild(store, staging, parts, config, take_over, progress).run()
+        report = progress or (lambda _: None)
+        return await _Rebuild(store, staging, parts, config, take_over, report).run()
 
 
+@dataclass(eq=False)
 class _Rebuild:
     """One run."""
 
-    def __init__(
-        self,
-        store: Store,
-        staging: Staging,
-        parts: BaseParts,
-        config: BaseConfig,
-        take_over: bool,
-        on_progress: OnProgress | None,
-    ) -> None:
-        self._store = store
-        self._staging = staging
-        self._parts = parts
-        self._config = config
-        self._take_over = take_over
-        self._on_progress = on_progress or (lambda _: None)
+    store: Store
+    staging: Staging
+    parts: BaseParts
+    config: BaseConfig
+    take_over: bool
+    on_progress: OnProgress
+
+    def __post_init__(self) -> None:
         self._started = time.monotonic()
         self._done = RebuildProgress()
 
@@ -111,33 +105,28 @@ class _Rebuild:
         resumed, _ = await self._pending()
         self._report(resumed=resumed, done=resumed)
         for _ in range(MOST_ROUNDS):
-            await self._catch_up()
-            await self._staging.build_indexes()
-            if await self._staging.switch():
+            ready, missing = await self._pending()
+            self._report(documents=ready + len(missing), done=ready)
+            for start in range(0, len(missing), BATCH_DOCUMENTS):
+                await self._add(missing[start : start + BATCH_DOCUMENTS])
+            await self.staging.build_indexes()
+            if await self.staging.switch():
                 self._report()
                 return self._done
         raise StoreBusyError(
-            f"{self._store.location} changes faster than it is rebuilt; the rebuild is kept, run "
+            f"{self.store.location} changes faster than it is rebuilt; the rebuild is kept, run "
             "it again when there are fewer writes"
         )
 
-    async def _catch_up(self) -> None:
-        """Add what is missing."""
-        ready, missing = await self._pending()
-        self._report(documents=ready + len(missing), done=ready)
-        for start in range(0, len(missing), BATCH_DOCUMENTS):
-            await self._add(missing[start : start + BATCH_DOCUMENTS])
-
     async def _pending(self) -> tuple[int, list[Name]]:
         """How many documents are ready, and which are not."""
-        missing = await self._staging.pending()
-        return max(0, (await self._store.info()).documents - len(missing)), missing
+        missing = await self.staging.pending()
+        return max(0, (await self.store.info()).documents - len(missing)), missing
 
     async def _add(self, names: Sequence[Name]) -> None:
-        if self._take_over:
+        if self.take_over:
             names = await self._copy(names)
-        documents = await self._staging.documents(names)
-        if documents:
+        if documents := await self.staging.documents(names):
             await self._make(documents)
 
     async def _copy(self, names: Sequence[Name]) -> list[Name]:
@@ -145,18 +134,18 @@ class _Rebuild:
 
         Those were copied from a base with another chunker.
         """
-        async with self._store.view(And()) as view:
-            entries = await read_entries(view, names, self._config)
+        async with self.store.view(And()) as view:
+            entries = await read_entries(view, names, self.config)
         alike = [
             entry
             for entry in entries
-            if {chunk.chunker_id for chunk in entry.chunks} == {self._config.chunker_id}
+            if {chunk.chunker_id for chunk in entry.chunks} == {self.config.chunker_id}
         ]
         if alike:
-            await self._staging.write(alike)
+            await self.staging.write(alike)
             chunks = sum(len(entry.vectors) for entry in alike)
             self._report(done=self._done.done + len(alike), chunks=self._done.chunks + chunks)
-        taken = {(entry.document.collection, entry.document.id) for entry in alike}
+        taken = {entry.document.ref for entry in alike}
         return [name for name in names if name not in taken]
 
     async def _make(self, documents: Sequence[Document]) -> None:
@@ -166,21 +155,21 @@ class _Rebuild:
             self._report(done=before.done + done.documents, chunks=before.chunks + done.chunks)
 
         ingest = Ingest(
-            store=self._store,
-            staging=self._staging,
-            chunker=self._parts.chunker,
-            vectors=self._parts.vectors,
-            embedder=self._parts.spec,
+            store=self.store,
+            staging=self.staging,
+            chunker=self.parts.chunker,
+            vectors=self.parts.vectors,
+            embedder=self.parts.spec,
             on_progress=report,
         )
         failures = (await ingest.run(documents)).failures
         if failures:
             raise StoreError(
-                f"{self._store.location} can't be rebuilt with {failures[0]}; remove the "
+                f"{self.store.location} can't be rebuilt with {failures[0]}; remove the "
                 "document, or choose other parts; the base is as it was"
             )
 
     def _report(self, **changes: int) -> None:
         seconds = time.monotonic() - self._started
         self._done = self._done.model_copy(update={**changes, "seconds": seconds})
-        self._on_progress(self._done)
+        self.on_progress(self._done)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lagotto import __version__
+from lagotto._internal.display import counted
 from lagotto.documents import Document, DocumentRef, Metadata, digest, storable
 from lagotto.readers import ReadFailure, ReadOptions, Source
 from lagotto.readers.base import is_address
-from lagotto.stores.base import SourceDocument, SourceFile, SourceFiles
+from lagotto.stores.base import SourceDocument, SourceFile, SourceFiles, Store
 
 
 class PathMetadata:
@@ -23,29 +25,27 @@ class PathMetadata:
 
     @classmethod
     async def load(
-        cls,
-        files: SourceFiles,
-        collection: str,
-        paths: Sequence[str | Path],
-        metadata: Metadata,
+        cls, files: SourceFiles, paths: Sequence[str | Path], options: ReadOptions
     ) -> PathMetadata:
-        """What is stored, with `metadata` for `paths`, which is stored from now on."""
-        known = await files.path_metadata(collection)
-        new = {
-            name: {**known.get(name, {}), **metadata}
-            for name in map(name_of, paths if metadata else ())
-        }
-        changed = {name: value for name, value in new.items() if value != known.get(name)}
+        """What is stored, with that of `options` for `paths`, which is stored from now on."""
+        known = await files.path_metadata(options.collection)
+        changed = {}
+        for path in paths if options.metadata else ():
+            name = str(path) if is_address(path) else str(*_resolved([path]))
+            merged = {**known.get(name, {}), **options.metadata}
+            if merged != known.get(name):
+                changed[name] = merged
         if changed:
-            await files.set_path_metadata(collection, changed)
+            await files.set_path_metadata(options.collection, changed)
         return cls({**known, **changed})
 
     def of(self, source: str) -> Metadata:
         """The metadata of a source and of the folders above it, the nearest last."""
         if not self._by_path:
             return {}
+        above = () if is_address(source) else reversed(Path(source).parents)
         found: dict[str, Any] = {}
-        for name in _above(source):
+        for name in (*map(str, above), source):
             found |= self._by_path.get(name, {})
         return found
 
@@ -55,28 +55,14 @@ class PathMetadata:
         """Documents with the metadata of their sources over their own."""
         for result in results:
             if isinstance(result, Document):
-                yield with_metadata(result, self.of(result.source))
-            else:
-                yield result
+                result = _with_metadata(result, self.of(result.source))
+            yield result
 
 
-def with_metadata(document: Document, metadata: Metadata) -> Document:
-    """The document with `metadata` over its own."""
+def _with_metadata(document: Document, metadata: Metadata) -> Document:
     if not metadata:
         return document
     return document.model_copy(update={"metadata": {**document.metadata, **metadata}})
-
-
-def name_of(path: str | Path) -> str:
-    """A path as the sources below it begin; a web address as it is."""
-    return str(path) if is_address(path) else str(Path(path).expanduser().resolve())
-
-
-def _above(source: str) -> list[str]:
-    """The folders of a source, outermost first, and the source itself."""
-    if is_address(source):
-        return [source]
-    return [*map(str, reversed(Path(source).parents)), source]
 
 
 SETTLED_NS = 2_000_000_000
@@ -92,15 +78,11 @@ class Move(NamedTuple):
 
 
 class SyncOutcome(NamedTuple):
-    """The ids of documents to remove, the number of those not read again, and notes.
-
-    `moved` are those to remove whose content has another source now.
-    """
+    """The ids of documents to remove, the number of those not read again, and notes."""
 
     gone: list[str]
     unchanged: int
     notes: tuple[str, ...]
-    moved: tuple[Move, ...] = ()
 
 
 class FolderSync:
@@ -108,13 +90,14 @@ class FolderSync:
 
     def __init__(
         self,
-        files: SourceFiles,
+        store: Store,
         *,
         options: ReadOptions,
         metadata: PathMetadata,
         checksum: bool = False,
     ) -> None:
-        self._files = files
+        self._store = store
+        self._files = store.source_files
         self._collection = options.collection
         self._options = options.model_dump(mode="json")
         self._metadata = metadata
@@ -139,8 +122,7 @@ class FolderSync:
 
     def needs_reading(self, source: Source, path: Path) -> bool:
         """Whether a file has changed since it was read, or `checksum` is set."""
-        file = self._state(source, path)
-        self._met[source.name] = file
+        file = self._met[source.name] = self._state(source, path)
         known = self._known.get(source.name)
         unchanged = (
             not self._checksum
@@ -158,13 +140,12 @@ class FolderSync:
         status = (source.path or path).stat()
         found = os.path.abspath(path)  # noqa: PTH100 links stay unresolved
         settled = status.st_mtime_ns < time.time_ns() - SETTLED_NS
+        options = self._options | {"metadata": self._metadata.of(source.name)}
         return SourceFile(
             path=found if found == storable(found) else source.name,
             size=status.st_size,
             mtime_ns=status.st_mtime_ns if settled else None,
-            options=digest(
-                __version__, self._options | {"metadata": self._metadata.of(source.name)}
-            ),
+            options=digest(__version__, options),
             documents="",
         )
 
@@ -181,40 +162,39 @@ class FolderSync:
 
         `read` are the files that were read to their ends, `seen` the documents that were read.
         With `moved`, documents from anywhere are to be removed if their files are gone and a file
-        in `folders` has their content; without it, a note counts them.
+        in `folders` has their content, which takes over the metadata given for the old path;
+        without it, a note counts them.
         """
         self._read = read
         documents = await self._files.documents(self._collection)
-        failed = resolved(failure.source for failure in failures)
-        roots, places = resolved(folders), _absolute(folders)
-        gone = [
+        failed = _resolved(failure.source for failure in failures)
+        roots, places = _resolved(folders), _absolute(folders)
+        gone = dict.fromkeys(
             document
             for document in documents
             if DocumentRef(self._collection, document.id) not in seen
-            and not lies_in(document.source, failed)
+            and not _lies_in(document.source, failed)
             and self._is_gone(document.source, roots, places)
-        ]
-        found = _moves(documents, roots) if moved or self._read else {}
-        moves = found if moved else {}
-        ids = {document.id for document in gone}
-        left = [] if moved else [move for document, move in found.items() if document.id not in ids]
-        gone += [document for document in moves if document.id not in ids]
-        ids |= {document.id for document in moves}
-        kept = [document for document in documents if document.id not in ids]
+        )
+        found = _moves(documents, roots) if moved or read else {}
+        left = [] if moved else [move for document, move in found.items() if document not in gone]
+        moves = list(found.values()) if moved else []
+        gone |= dict.fromkeys(found if moved else ())
+        kept = [document for document in documents if document not in gone]
         await self._save(kept, gone, failed)
-        met = self._read | self._unchanged
+        await self._carry_metadata(moves)
+        met = read | self._unchanged
         skipped = {
             document.source
             for document in kept
             if document.source not in met
-            and lies_in(document.source, roots)
-            and not lies_in(document.source, failed)
+            and _lies_in(document.source, roots)
+            and not _lies_in(document.source, failed)
         }
         return SyncOutcome(
             gone=[document.id for document in gone],
             unchanged=sum(document.source in self._unchanged for document in documents),
-            notes=(*_moved_notes(moves.values()), *_left_notes(left), *_kept_notes(skipped)),
-            moved=tuple(moves.values()),
+            notes=tuple(_notes(moves, left, skipped)),
         )
 
     def _is_gone(self, source: str, roots: set[Path], places: set[Path]) -> bool:
@@ -224,72 +204,84 @@ class FolderSync:
             return True
         if source in self._met:  # skipped this time; the link that led to it before may be gone
             return False
-        if lies_in(source, roots) and _is_missing(source):
+        if _lies_in(source, roots) and _is_missing(source):
             return True
         known = self._known.get(source)
-        return known is not None and lies_in(known.path, places) and _link_is_missing(known.path)
+        if known is None or not _lies_in(known.path, places) or not _is_missing(known.path):
+            return False
+        above = Path(known.path).parents
+        return not any(link.is_symlink() and not link.exists() for link in above)  # another disk?
 
     async def _save(
-        self, kept: list[SourceDocument], gone: list[SourceDocument], failed: set[Path]
+        self, kept: list[SourceDocument], gone: Iterable[SourceDocument], failed: set[Path]
     ) -> None:
         stored = _digests(kept)
         files = {
             source: self._met[source]._replace(documents=stored[source])
             for source in self._read | self._unchanged
-            if source in stored and not lies_in(source, failed)
+            if source in stored and not _lies_in(source, failed)
         }
         changed = {name: file for name, file in files.items() if file != self._known.get(name)}
         sources = {document.source for document in gone} - stored.keys()
         await self._files.save(self._collection, changed, gone=sources & self._known.keys())
 
+    async def _carry_metadata(self, moves: Iterable[Move]) -> None:
+        """Take the metadata that was given for the old paths of documents to the new ones."""
+        given = self._metadata.of
+        carried = {
+            move: {**given(move.origin), **given(move.target)}
+            for move in moves
+            if given(move.origin)
+        }
+        if not carried:
+            return
+        await self._files.set_path_metadata(
+            self._collection, {move.target: metadata for move, metadata in carried.items()}
+        )
+        for move, metadata in carried.items():
+            if document := await self._store.get(self._collection, move.document_id):
+                await self._store.update([_with_metadata(document, metadata)])
+
 
 def _moves(documents: Sequence[SourceDocument], roots: set[Path]) -> dict[SourceDocument, Move]:
     """The documents of files that are gone whose content a file below `roots` has now."""
-    by_content: dict[str, list[SourceDocument]] = {}
+    by_content: dict[str, list[SourceDocument]] = defaultdict(list)
     for document in sorted(documents, key=lambda document: document.source):
         if Path(document.source).is_absolute():
-            by_content.setdefault(document.content_hash, []).append(document)
+            by_content[document.content_hash].append(document)
     moves: dict[SourceDocument, Move] = {}
     for same in by_content.values():
-        if len(same) < 2 or not any(lies_in(document.source, roots) for document in same):
+        if len(same) < 2 or not any(_lies_in(document.source, roots) for document in same):
             continue
         missing = dict.fromkeys(document for document in same if _is_missing(document.source))
-        here = (one for one in same if one not in missing and lies_in(one.source, roots))
+        here = (one for one in same if one not in missing and _lies_in(one.source, roots))
         if found := next(here, None):
             moves |= {one: Move(one.source, found.source, found.id) for one in missing}
     return moves
 
 
-def _moved_notes(moves: Collection[Move]) -> tuple[str, ...]:
-    if not moves:
-        return ()
-    first = min(moves)
-    documents = "1 document was" if len(moves) == 1 else f"{len(moves):,} documents were"
-    return (f"{documents} moved, such as {first.origin} to {first.target}",)
+def _notes(moved: Collection[Move], left: Collection[Move], skipped: set[str]) -> Iterator[str]:
+    if moved:
+        first, verb = min(moved), "was" if len(moved) == 1 else "were"
+        documents = counted(len(moved), "document")
+        yield f"{documents} {verb} moved, such as {first.origin} to {first.target}"
+    if left:
+        first = min(left)
+        yield (
+            f"{counted(len(left), 'document')} of files that are gone have the content of files "
+            f"here, such as {first.origin} that of {first.target}; sync with --prune-moved removes "
+            "them"
+        )
+    if skipped:
+        verb = "is" if len(skipped) == 1 else "are"
+        yield (
+            f"{counted(len(skipped), 'file')} {verb} skipped now, but the documents read from "
+            f"there earlier are kept, such as those of {min(skipped)}; `lagotto remove` removes "
+            "them"
+        )
 
 
-def _left_notes(moves: Collection[Move]) -> tuple[str, ...]:
-    if not moves:
-        return ()
-    first = min(moves)
-    documents = "1 document" if len(moves) == 1 else f"{len(moves):,} documents"
-    return (
-        f"{documents} of files that are gone have the content of files here, such as "
-        f"{first.origin} that of {first.target}; sync with --prune-moved removes them",
-    )
-
-
-def _kept_notes(skipped: set[str]) -> tuple[str, ...]:
-    if not skipped:
-        return ()
-    files = "1 file is" if len(skipped) == 1 else f"{len(skipped):,} files are"
-    return (
-        f"{files} skipped now, but the documents read from there earlier are kept, such as those "
-        f"of {min(skipped)}; `lagotto remove` removes them",
-    )
-
-
-def resolved(paths: Iterable[str | Path]) -> set[Path]:
+def _resolved(paths: Iterable[str | Path]) -> set[Path]:
     """Paths with links resolved, as sources have them."""
     return {Path(path).expanduser().resolve() for path in paths}
 
@@ -298,7 +290,7 @@ def _absolute(paths: Iterable[str | Path]) -> set[Path]:
     return {Path(os.path.abspath(path)) for path in paths}  # noqa: PTH100 links stay unresolved
 
 
-def lies_in(source: str, roots: set[Path]) -> bool:
+def _lies_in(source: str, roots: set[Path]) -> bool:
     """Whether a source is one of `roots` or lies below one."""
     if not source or not roots:
         return False
@@ -308,27 +300,18 @@ def lies_in(source: str, roots: set[Path]) -> bool:
 
 def _digests(documents: Iterable[SourceDocument]) -> dict[str, str]:
     """A digest of the documents of each source."""
-    by_source: dict[str, list[SourceDocument]] = {}
+    by_source: dict[str, list[SourceDocument]] = defaultdict(list)
     for document in documents:
-        by_source.setdefault(document.source, []).append(document)
+        by_source[document.source].append(document)
     return {source: digest(sorted(found)) for source, found in by_source.items() if source}
 
 
-def _is_missing(path: str | Path) -> bool:
+def _is_missing(path: str) -> bool:
     """Whether there is no such file; False if that can't be known."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return True
     except (OSError, ValueError):
-        return False
+        pass
     return False
-
-
-def _link_is_missing(path: str) -> bool:
-    """Whether a path is gone; False if a link above it leads nowhere, perhaps to another disk."""
-    return _is_missing(path) and not any(_dangles(parent) for parent in Path(path).parents)
-
-
-def _dangles(path: Path) -> bool:
-    return path.is_symlink() and not path.exists()

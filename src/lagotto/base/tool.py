@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -12,7 +13,7 @@ from lagotto.documents import Record
 from lagotto.errors import ConfigError
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
-from lagotto.results import CandidateItem, EvidenceChunk, RetrievalBundle, format_citation
+from lagotto.results import RetrievalBundle, format_citation
 from lagotto.retrieval.retriever import Retriever
 
 DESCRIPTION = (
@@ -23,13 +24,31 @@ MOST_PASSAGES = 50
 """The greatest number of passages that an agent can ask for."""
 
 
+PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "query": {
+            "type": "string",
+            "minLength": 1,
+            "description": "A question, or words to search for.",
+        },
+        "top_k": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MOST_PASSAGES,
+            "description": "How many passages to return.",
+        },
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+
+
 class ToolArguments(Record):
     """What an agent passes to the tool."""
 
-    query: str = Field(min_length=1, description="A question, or words to search for.")
-    top_k: int | None = Field(
-        default=None, ge=1, le=MOST_PASSAGES, description="How many passages to return."
-    )
+    query: str = Field(min_length=1)
+    top_k: int | None = Field(default=None, ge=1, le=MOST_PASSAGES)
 
 
 class KnowledgeTool:
@@ -56,28 +75,17 @@ class KnowledgeTool:
     @property
     def parameters(self) -> dict[str, Any]:
         """The JSON schema of the arguments."""
-        schema = ToolArguments.model_json_schema()
-        kept = {"type", "description", "minLength", "minimum", "maximum"}
-        properties = {
-            name: {key: value for key, value in _only(said).items() if key in kept}
-            for name, said in schema["properties"].items()
-        }
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": ["query"],
-            "additionalProperties": False,
-        }
+        return deepcopy(PARAMETERS)
 
     @property
     def definition(self) -> dict[str, Any]:
         """The tool as chat APIs take it: `{"type": "function", "function": {...}}`."""
-        described = {
+        function = {
             "name": self.name,
             "description": self.description,
             "parameters": self.parameters,
         }
-        return {"type": "function", "function": described}
+        return {"type": "function", "function": function}
 
     async def __call__(
         self, query: str, top_k: int | None = None, *, request: RequestContext | None = None
@@ -99,17 +107,13 @@ class KnowledgeTool:
 def as_text(bundle: RetrievalBundle) -> str:
     """Evidence as numbered passages under their sources, and what could not be used."""
     sources = {(item.collection, item.item_id): item for item in bundle.candidates}
-    passages = [
-        f"[{number}] {_source(chunk, sources.get((chunk.collection, chunk.item_id)))}\n{chunk.text}"
-        for number, chunk in enumerate(bundle.evidence, 1)
-    ]
+    passages = []
+    for number, chunk in enumerate(bundle.evidence, 1):
+        item = sources.get((chunk.collection, chunk.item_id))
+        name = (item and (item.title or item.source)) or chunk.item_id
+        passages.append(f"[{number}] {format_citation(name, chunk.location)}\n{chunk.text}")
     notes = [f"Note: {note}" for note in bundle.stats.degraded]
     return "\n\n".join([*(passages or ["No passage was found."]), *notes])
-
-
-def _source(chunk: EvidenceChunk, item: CandidateItem | None) -> str:
-    name = (item.title or item.source) if item is not None else None
-    return format_citation(name or chunk.item_id, chunk.location)
 
 
 def _parsed(arguments: str | Mapping[str, Any]) -> ToolArguments:
@@ -122,9 +126,3 @@ def _parsed(arguments: str | Mapping[str, Any]) -> ToolArguments:
         raise ConfigError(
             f'the arguments of the tool are wrong ({problem}); pass {{"query": "...", "top_k": 5}}'
         ) from exc
-
-
-def _only(said: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a field that may be null, without that."""
-    (first, *_) = said.get("anyOf", [said])
-    return {**said, **first}

@@ -64,7 +64,8 @@ class VectorReuse:
                 await values.remove(UNFINISHED, value.name)
 
     async def _unfinished(self, document: Document, chunks: Sequence[Chunk]) -> dict[str, Vector]:
-        name, found = self._name(document, chunks), self._empty()
+        name = self._name(document, chunks)
+        found = np.empty((0, self._vectors.embedder.info.dimension), np.float32)
         while data := await self._store.keyed_values.data(UNFINISHED, f"{name}/{len(found)}"):
             rows = np.frombuffer(data, "<f4").reshape(-1, found.shape[1])
             found = np.concatenate([found, rows])
@@ -92,9 +93,6 @@ class VectorReuse:
     def _name(self, document: Document, chunks: Sequence[Chunk]) -> str:
         made_by = (chunks[0].chunker_id, self._vectors.model_id)
         return digest(*document.ref, document.content_hash, *made_by)
-
-    def _empty(self) -> Vectors:
-        return np.empty((0, self._vectors.embedder.info.dimension), np.float32)
 
 
 def findable(chunks: Sequence[Chunk]) -> list[Chunk]:

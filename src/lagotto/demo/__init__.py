@@ -103,9 +103,7 @@ def document_rank(hits: Sequence[RetrievalResult], name: str) -> int | None:
 def examples(outcomes: Sequence[DemoOutcome]) -> list[DemoOutcome]:
     """A question that full text misses, one that vectors miss, and the last one, all answered."""
     right = [outcome for outcome in outcomes if outcome.is_answered]
-    chosen = [
-        next((outcome for outcome in right if outcome.ranks[mode] != 1), None)
-        for mode in ("keyword", "semantic")
-    ]
-    found = [outcome for outcome in (*chosen, *right[-1:]) if outcome]
-    return list({outcome.question.question: outcome for outcome in found}.values())
+    chosen: list[DemoOutcome] = []
+    for mode in ("keyword", "semantic"):
+        chosen += [outcome for outcome in right if outcome.ranks[mode] != 1][:1]
+    return list({each.question.question: each for each in (*chosen, *right[-1:])}.values())

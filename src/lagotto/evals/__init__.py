@@ -1,20 +1,12 @@
 """How well a base ranks: judged queries, metrics with intervals, a table of settings."""
 
-from __future__ import annotations
-
-from lagotto.evals.evaluation import Evaluation, SystemScores, evaluate
-from lagotto.evals.evidence import EvidenceScores, MarkedQuery, evaluate_packs, read_spans
-from lagotto.evals.judged_queries import JudgedQuery, read_beir, read_judgements
-
-__all__ = [
-    "Evaluation",
-    "EvidenceScores",
-    "JudgedQuery",
-    "MarkedQuery",
-    "SystemScores",
-    "evaluate",
-    "evaluate_packs",
-    "read_beir",
-    "read_judgements",
-    "read_spans",
-]
+from lagotto.evals.evaluation import Evaluation as Evaluation
+from lagotto.evals.evaluation import EvidenceScores as EvidenceScores
+from lagotto.evals.evaluation import SystemScores as SystemScores
+from lagotto.evals.evaluation import evaluate as evaluate
+from lagotto.evals.evaluation import evaluate_packs as evaluate_packs
+from lagotto.evals.judged_queries import JudgedQuery as JudgedQuery
+from lagotto.evals.judged_queries import MarkedQuery as MarkedQuery
+from lagotto.evals.judged_queries import read_beir as read_beir
+from lagotto.evals.judged_queries import read_judgements as read_judgements
+from lagotto.evals.judged_queries import read_spans as read_spans

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from lagotto.errors import ConfigError
-from lagotto.evals.judged_queries import DocumentName, JudgedQuery
+from lagotto.evals.judged_queries import JudgedQuery, MarkedQuery, MarkedSpan
 from lagotto.results import Results
 
 if TYPE_CHECKING:
@@ -27,25 +27,20 @@ def ndcg(ranking: Sequence[Name], relevance: Mapping[Name, int], *, depth: int) 
     return _discounted(gains) / _discounted(ideal) if ideal else 0.0
 
 
+def _discounted(gains: Iterable[int]) -> float:
+    return sum(max(gain, 0) / log2(rank + 1) for rank, gain in enumerate(gains, 1))
+
+
 def recall(ranking: Sequence[Name], relevance: Mapping[Name, int], *, depth: int) -> float:
     """The share of the relevant documents that are among the first `depth`."""
-    relevant = _relevant(relevance)
+    relevant = {name for name, gain in relevance.items() if gain > 0}
     return len(relevant.intersection(ranking[:depth])) / len(relevant) if relevant else 0.0
 
 
 def reciprocal_rank(ranking: Sequence[Name], relevance: Mapping[Name, int], *, depth: int) -> float:
     """1 / the rank of the first relevant document, 0 if it is not among the first `depth`."""
-    relevant: Collection[Name] = _relevant(relevance)
-    ranks = (rank for rank, name in enumerate(ranking[:depth], 1) if name in relevant)
+    ranks = (rank for rank, name in enumerate(ranking[:depth], 1) if relevance.get(name, 0) > 0)
     return 1 / next(ranks, float("inf"))
-
-
-def _relevant(relevance: Mapping[Name, int]) -> set[Name]:
-    return {name for name, gain in relevance.items() if gain > 0}
-
-
-def _discounted(gains: Iterable[int]) -> float:
-    return sum(max(gain, 0) / log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 
 RESAMPLED = 2000
@@ -80,6 +75,7 @@ PASSAGES = 120
 """Passages requested, so that some hundred documents are among them."""
 AT_ONCE = 50
 """Queries of one call, whose vectors are computed in batches."""
+BUDGETS = (400, 1000, 2000, 4000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +101,6 @@ class Evaluation:
     degraded: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """The metrics of one system, query by query."""
-
-    ndcg: list[float]
-    reciprocal_rank: list[float]
-    recall: list[float]
-
-
 def evaluate(
     base: KnowledgeBase | Client,
     queries: Sequence[JudgedQuery],
@@ -128,45 +115,82 @@ def evaluate(
     if not queries:
         raise ConfigError("there is no query with a relevant document, so nothing to evaluate")
     notes: dict[str, None] = {}
-    measured: dict[str, _Measured] = {}
+    measured: dict[str, list[tuple[float, float, float]]] = {}
     for name, settings in systems.items():
-        scores = _Measured([], [], [])
+        measured[name] = []
         for start in range(0, len(queries), AT_ONCE):
             batch = queries[start : start + AT_ONCE]
             found = base.retrieve_many(
                 [query.text for query in batch], **{"top_k": PASSAGES, **settings}
             )
-            for query, results in zip(batch, found, strict=True):
-                notes.update(dict.fromkeys(results.degraded))
-                _measure(query, results, scores)
+            measured[name] += map(_measure, batch, found)
+            notes |= dict.fromkeys(note for results in found for note in results.degraded)
             if progress is not None:
                 progress(len(batch))
-        measured[name] = scores
     reference = list(systems)[-1]
-    rows = tuple(_summary(name, measured, reference) for name in systems)
-    return Evaluation(len(queries), rows, tuple(notes))
+    best = [gain for gain, _, _ in measured[reference]]
+    rows = []
+    for name, scores in measured.items():
+        gains, ranks, recalls = (list(each) for each in zip(*scores, strict=True))
+        paired = [one - other for one, other in zip(gains, best, strict=True)]
+        difference = None if name == reference else interval(paired)
+        means = interval(ranks).mean, interval(recalls).mean
+        rows.append(SystemScores(name, interval(gains), *means, difference))
+    return Evaluation(len(queries), tuple(rows), tuple(notes))
 
 
-def _measure(query: JudgedQuery, results: Results, scores: _Measured) -> None:
-    ranking = list(dict.fromkeys(_name(query, hit.collection, hit.document_id) for hit in results))
-    scores.ndcg.append(ndcg(ranking, query.relevance, depth=DEPTH))
-    scores.reciprocal_rank.append(reciprocal_rank(ranking, query.relevance, depth=DEPTH))
-    scores.recall.append(recall(ranking, query.relevance, depth=RECALL_DEPTH))
-
-
-def _name(query: JudgedQuery, collection: str, document_id: str) -> DocumentName:
-    """The document as the query was judged for it: in any collection, or in its own."""
-    anywhere = (None, document_id)
-    return anywhere if anywhere in query.relevance else (collection, document_id)
-
-
-def _summary(name: str, measured: Mapping[str, _Measured], reference: str) -> SystemScores:
-    scores = measured[name]
-    pairs = zip(scores.ndcg, measured[reference].ndcg, strict=True)
-    return SystemScores(
-        name=name,
-        ndcg=interval(scores.ndcg),
-        reciprocal_rank=interval(scores.reciprocal_rank).mean,
-        recall=interval(scores.recall).mean,
-        difference=None if name == reference else interval([one - other for one, other in pairs]),
+def _measure(query: JudgedQuery, results: Results) -> tuple[float, float, float]:
+    """The nDCG, the reciprocal rank and the recall of the answer to a query."""
+    judged = query.relevance
+    names = (
+        # judged in any collection, or in its own
+        (None, hit.document_id)
+        if (None, hit.document_id) in judged
+        else (hit.collection, hit.document_id)
+        for hit in results
     )
+    ranking = list(dict.fromkeys(names))
+    return (
+        ndcg(ranking, judged, depth=DEPTH),
+        reciprocal_rank(ranking, judged, depth=DEPTH),
+        recall(ranking, judged, depth=RECALL_DEPTH),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceScores:
+    """Packs of one budget: the mean share of the evidence in them, and of their tokens."""
+
+    budget: int
+    recall: float
+    tokens: float
+
+
+def evaluate_packs(
+    base: KnowledgeBase | Client,
+    queries: Sequence[MarkedQuery],
+    settings: Settings,
+    *,
+    budgets: Sequence[int] = BUDGETS,
+) -> list[EvidenceScores]:
+    """The recall of evidence in packs of each budget; `settings` are arguments of `context`."""
+    rows, count = [], max(1, len(queries))
+    for budget in budgets:
+        recalled, tokens = 0.0, 0
+        for query in queries:
+            pack = base.context(query.text, **{**settings, "max_tokens": budget})
+            chunks = [(one.document_id, one.start, one.end) for one in pack.selected_chunks]
+            recalled += evidence_recall(query.spans, chunks)
+            tokens += pack.tokens
+        rows.append(EvidenceScores(budget, recalled / count, tokens / count))
+    return rows
+
+
+def evidence_recall(marked: Iterable[MarkedSpan], found: Iterable[MarkedSpan]) -> float:
+    """The share of the marked characters that are in what was found."""
+    wanted, given = _characters(marked), _characters(found)
+    return len(wanted & given) / len(wanted) if wanted else 0.0
+
+
+def _characters(spans: Iterable[MarkedSpan]) -> set[tuple[str, int]]:
+    return {(name, offset) for name, start, end in spans for offset in range(start, end)}

@@ -1,10 +1,11 @@
-"""Queries whose relevant documents are known: a folder in BEIR's layout, judgements of a base."""
+"""Queries whose relevant documents or passages are known: a folder in BEIR's layout, judgements."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,8 @@ QRELS = ("qrels/test.tsv", "qrels.tsv")
 
 DocumentName = tuple[str | None, str]
 """The collection of a document, None for any, and its id."""
+MarkedSpan = tuple[str, int, int]
+"""A document and the offsets of evidence in its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,14 @@ class JudgedQuery:
     def relevant(self) -> list[DocumentName]:
         """The documents that should be found."""
         return [name for name, gain in self.relevance.items() if gain > 0]
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedQuery:
+    """A query, and the spans of documents that are evidence for its answer."""
+
+    text: str
+    spans: Sequence[MarkedSpan]
 
 
 def read_judgements(judgements: Iterable[RelevanceJudgement]) -> list[JudgedQuery]:
@@ -48,20 +59,28 @@ def read_beir(folder: Path) -> list[JudgedQuery]:
     it should be.
     """
     relevance = _relevance(folder)
-    texts = texts_of(folder)
-    found = [
-        JudgedQuery(text, relevance[name]) for name, text in texts.items() if name in relevance
-    ]
-    return [query for query in found if query.relevant()]
+    texts = _texts(folder)
+    judged = (JudgedQuery(text, relevance.get(name, {})) for name, text in texts)
+    return [query for query in judged if query.relevant()]
 
 
-def texts_of(folder: Path) -> dict[str, str]:
-    """The queries of a folder by id."""
-    return dict(_texts(folder / QUERIES))
+def read_spans(folder: Path) -> list[MarkedQuery]:
+    """The queries of a folder with `spans.jsonl` beside `queries.jsonl`; none without that file.
+
+    A line has `query_id`, `corpus_id` and `spans`, each with `start` and `end` in characters.
+    """
+    if not (folder / SPANS).is_file():
+        return []
+    spans: dict[str, list[MarkedSpan]] = defaultdict(list)
+    for query, document, marked in _marked(folder / SPANS):
+        spans[query] += [(document, start, end) for start, end in marked]
+    return [MarkedQuery(text, spans[name]) for name, text in _texts(folder) if spans.get(name)]
 
 
-def _texts(path: Path) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(lines_of(path), 1):
+def _texts(folder: Path) -> list[tuple[str, str]]:
+    """The ids and the texts of queries."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(_lines(folder / QUERIES), 1):
         if not line.strip():
             continue
         try:
@@ -71,22 +90,26 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
             text = ""
         if not text:
             raise ConfigError(
-                f'{path}: line {number} is no query; write {{"_id": "1", "text": "..."}}'
+                f"{folder / QUERIES}: line {number} is no query; "
+                'write {"_id": "1", "text": "..."}'
             )
-        yield name, text
+        found[name] = text
+    return list(found.items())
 
 
 def _relevance(folder: Path) -> dict[str, dict[DocumentName, int]]:
     """By query id. The columns are query-id, corpus-id and score, separated by tabs."""
+    found: dict[str, dict[DocumentName, int]] = defaultdict(dict)
     path = next((folder / name for name in QRELS if (folder / name).is_file()), None)
-    if path is None and (folder / SPANS).is_file():
-        return _relevance_of_spans(folder)
+    if path is None and (folder / SPANS).is_file():  # a document with evidence is relevant
+        for query, document, _ in _marked(folder / SPANS):
+            found[query][None, document] = 1
+        return found
     if path is None:
         raise ConfigError(f"{folder} has no {' or '.join(QRELS)}: which documents are relevant?")
-    found: dict[str, dict[DocumentName, int]] = {}
-    for number, row in enumerate(csv.DictReader(lines_of(path), delimiter="\t"), 2):
+    for number, row in enumerate(csv.DictReader(_lines(path), delimiter="\t"), 2):
         try:
-            found.setdefault(row["query-id"], {})[None, row["corpus-id"]] = int(row["score"])
+            found[row["query-id"]][None, row["corpus-id"]] = int(row["score"])
         except (ValueError, KeyError, TypeError):
             raise ConfigError(
                 f"{path}: line {number} should have query-id, corpus-id and score, a whole number"
@@ -94,20 +117,20 @@ def _relevance(folder: Path) -> dict[str, dict[DocumentName, int]]:
     return found
 
 
-def _relevance_of_spans(folder: Path) -> dict[str, dict[DocumentName, int]]:
-    """By query id: a document with evidence is relevant."""
-    found: dict[str, dict[DocumentName, int]] = {}
-    for line in lines_of(folder / SPANS):
+def _marked(path: Path) -> Iterator[tuple[str, str, list[tuple[int, int]]]]:
+    """The query, the document and the spans of each line."""
+    for number, line in enumerate(_lines(path), 1):
         try:
             row = json.loads(line)
-            found.setdefault(str(row["query_id"]), {})[None, str(row["corpus_id"])] = 1
+            spans = [(int(span["start"]), int(span["end"])) for span in row["spans"]]
+            yield str(row["query_id"]), str(row["corpus_id"]), spans
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise ConfigError(f"{folder / SPANS}: no query_id and corpus_id: {line[:80]}") from None
-    return found
+            raise ConfigError(
+                f"{path}: line {number} lacks query_id, corpus_id or spans with start and end"
+            ) from None
 
 
-def lines_of(path: Path) -> list[str]:
-    """The lines of a file; ConfigError if it can't be read."""
+def _lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").splitlines()
     except OSError as error:

@@ -253,7 +253,7 @@ class QueryPlan:
 
     def with_given_weights(self, scoring: ScoringPrefs) -> QueryPlan:
         """The plan with weights in proportion to those given, whatever fusion makes of these."""
-        given, counted = scoring.given_weights(self.type), scoring.weights(self.type)
+        given, counted = scoring.weights(self.type, as_given=True), scoring.weights(self.type)
         weights = {
             leg: weight * given[leg] / counted[leg] if counted[leg] else weight
             for leg, weight in self.weights.items()
