@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import checkpoint
-from lagotto.documents import Vector, Vectors
+from lagotto.documents import Vector
 from lagotto.errors import ConfigError, IndexUnavailableError
 from lagotto.indexes.base import (
     NO_HITS,
@@ -201,11 +201,6 @@ class RemoteState:
         """The state as it was at one of the marks."""
         return replace(self, marks=tuple(some for some in self.marks if some.seq <= mark.seq))
 
-    def anew(self, epoch: str, *, mean: float, head: int) -> RemoteState:
-        """An empty epoch beside the former ones; what is removed by now has no points in it."""
-        former = (*self.former, self.epoch) if self.epoch else self.former
-        return RemoteState(self.version, epoch, former=former, deleted=head, mean=mean)
-
     def to_json(self) -> str:
         """As text, for `from_json`."""
         return json.dumps(asdict(self) | {"fields": sorted(self.fields)}, separators=(",", ":"))
@@ -214,14 +209,10 @@ class RemoteState:
     def from_json(cls, text: str) -> RemoteState:
         """The state that `to_json` has written."""
         values = json.loads(text)
-        return cls(
-            **values
-            | {
-                "marks": tuple(LogMark(**mark) for mark in values["marks"]),
-                "former": tuple(values["former"]),
-                "fields": frozenset(values["fields"]),
-            }
-        )
+        values["marks"] = tuple(LogMark(**mark) for mark in values["marks"])
+        values["former"] = tuple(values["former"])
+        values["fields"] = frozenset(values["fields"])
+        return cls(**values)
 
 
 class RemoteDriver(ABC):
@@ -377,7 +368,12 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
 
     def catch_up(self, changes: ChangeLog) -> Answers | None:
         with self._updating:
-            state = self._continued(self._read(briefly=False), changes)
+            state = self._read(briefly=False)
+            other = _is_other(state, changes)
+            if other:
+                log.warning(OTHER_HISTORY, self.label)
+            if other or not state.epoch or state.epoch in self._discarded:
+                state = self._begin(state, changes)
             if state.last.seq > changes.head.seq:
                 return None
             try:
@@ -439,20 +435,17 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
 
     def check(self, changes: ChangeLog) -> Finding:
         try:
-            return self._checked(changes)
+            state = self._read(briefly=True)
+            if state.last == NOTHING or state.epoch in self._discarded:
+                return missing_index(self.label)
+            if _is_other(state, changes):
+                return other_history(self.label)
+            if problem := self.driver.problem(state, changes, self):
+                what = f"the {self.label} index {problem}"
+                return Finding(level="problem", what=what, advice="`lagotto rebuild` makes it anew")
         except (IndexUnavailableError, ConfigError) as exc:
             what = f"the {self.label} index can't be used: {exc}"
             return Finding(level="problem", what=what, advice="searches go on without it")
-
-    def _checked(self, changes: ChangeLog) -> Finding:
-        state = self._read(briefly=True)
-        if state.last == NOTHING or state.epoch in self._discarded:
-            return missing_index(self.label)
-        if _is_other(state, changes):
-            return other_history(self.label)
-        if problem := self.driver.problem(state, changes, self):
-            what = f"the {self.label} index {problem}"
-            return Finding(level="problem", what=what, advice="`lagotto rebuild` makes it anew")
         applied_seq = self._of_history(state, changes).last.seq
         return index_state(self.label, changes, applied_seq, where=self.driver.shown)
 
@@ -477,15 +470,6 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
             self._state = written
         return written
 
-    def _continued(self, state: RemoteState, changes: ChangeLog) -> RemoteState:
-        """The state to go on from: that of a new epoch if this one is of another history."""
-        other = _is_other(state, changes)
-        if other:
-            log.warning(OTHER_HISTORY, self.label)
-        if state.epoch and not other and state.epoch not in self._discarded:
-            return state
-        return self._begin(state, changes)
-
     def _begin(self, state: RemoteState, changes: ChangeLog) -> RemoteState:
         """Begin an epoch; the state comes first, so that nothing is left that it does not name."""
         begun = self._write(self._anew(state, secrets.token_hex(6), changes))
@@ -493,7 +477,14 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         return begun
 
     def _anew(self, state: RemoteState, epoch: str, changes: ChangeLog) -> RemoteState:
-        return state.anew(epoch, mean=self._mean(changes), head=changes.head.seq)
+        """An empty epoch beside the former ones; what is removed by now has no points in it."""
+        return RemoteState(
+            state.version,
+            epoch,
+            former=(*state.former, state.epoch) if state.epoch else state.former,
+            deleted=changes.head.seq,
+            mean=self._mean(changes),
+        )
 
     def _rebuild(self, state: RemoteState, changes: ChangeLog) -> None:
         """Build another epoch beside the current one, then switch."""
@@ -501,8 +492,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         epoch = secrets.token_hex(6)
         state = self._write(replace(state, former=(*state.former, epoch)))
         self.driver.create(epoch)
-        begun = self._anew(state, epoch, changes)
-        built = self._filled(begun, changes, write=lambda state: state)
+        built = self._filled(self._anew(state, epoch, changes), changes, write=lambda some: some)
         former = tuple(some for some in built.former if some != epoch)
         self._look(self._write(replace(built, former=former)))
 
@@ -525,27 +515,31 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         points = self.points(state, changes, start, stop)
         updated = changes.updated(start, stop)
         updated = updated[updated <= start]
-        fields = _fields(changes, np.append(_keys(points), updated))
+        fields = _fields(changes, [*(point.key for point in points), *updated.tolist()])
         state = self._with_names(state, fields)
-        attach_fields(points, fields, state)
-        writes = [state.last.writes, self.driver.upsert(state.epoch, points)]
-        if changed := {
-            key: _stored(fields[key], state) for key in updated.tolist() if key in fields
-        }:
 
-            def whole() -> Sequence[Point]:
-                return attach_fields(self.points_of(state, changes, updated), fields, state)
+        def whole() -> Sequence[Point]:
+            return _attach(self.points_of(state, changes, updated), fields, state)
 
+        writes = [
+            state.last.writes,
+            self.driver.upsert(state.epoch, _attach(points, fields, state)),
+        ]
+        known = [key for key in updated.tolist() if key in fields]
+        if changed := {key: _stored(fields[key], state) for key in known}:
             writes.append(self.driver.update_fields(state.epoch, changed, whole))
         removed = changes.removed(start, stop)
         chunks, length = (0, 0)
         if len(removed):
             chunks, length = self.driver.mark_removed(state, removed, stop)
+        last: dict[str, int] = {}
+        for name, seq in (write for some in writes for write in some.items()):
+            last[name] = max(seq, last.get(name, 0))
+        mark = LogMark(stop, changes.token_at(stop) or 0, last)
         return replace(
             state,
-            marks=_with_mark(
-                state.marks, LogMark(stop, changes.token_at(stop) or 0, _joined(writes))
-            ),
+            # marks before the last one are for searches that have not reached it
+            marks=(*state.marks, mark)[-MOST_MARKS:] if last else (mark,),
             chunks=state.chunks + len(points) - chunks,
             length=state.length + sum(point.length for point in points) - length,
             longest=max([state.longest, *(point.length for point in points)]),
@@ -636,14 +630,15 @@ class RemoteVectorIndex(RemoteIndex["RemoteVectors"], VectorIndex[ChangeLog]):
     def points(
         self, state: RemoteState, changes: ChangeLog, start: int, stop: int
     ) -> Sequence[Point]:
-        return _points(*self.record(changes).added(start, stop))
+        keys, vectors = self.record(changes).added(start, stop)
+        return list(map(Point, keys.tolist(), vectors))
 
     def points_of(self, state: RemoteState, changes: ChangeLog, keys: ChunkKeys) -> Sequence[Point]:
-        return _points(*self.record(changes).of(keys))
+        keys, vectors = self.record(changes).of(keys)
+        return list(map(Point, keys.tolist(), vectors))
 
     def keys(self, changes: ChangeLog, start: int, stop: int) -> ChunkKeys:
-        keys, _ = self.record(changes).added(start, stop)
-        return keys
+        return self.record(changes).added(start, stop)[0]
 
     def _open(self, state: RemoteState, changes: ChangeLog) -> RemoteVectors:
         return RemoteVectors(self, state, changes)
@@ -759,7 +754,15 @@ Fields = Mapping[int, tuple[str, Payload]]
 """The collection of each chunk, and what is stored of its fields."""
 
 
-def attach_fields(points: Sequence[Point], fields: Fields, state: RemoteState) -> Sequence[Point]:
+def expected_points(
+    index: RemoteIndex[Any], state: RemoteState, changes: ChangeLog, start: int, stop: int
+) -> Sequence[Point]:
+    """The points of a range as they should be stored."""
+    points = index.points(state, changes, start, stop)
+    return _attach(points, _fields(changes, [point.key for point in points]), state)
+
+
+def _attach(points: Sequence[Point], fields: Fields, state: RemoteState) -> Sequence[Point]:
     """The points, with their collections and those of the fields that an index has."""
     for point in points:
         point.collection, _ = fields[point.key]
@@ -767,41 +770,13 @@ def attach_fields(points: Sequence[Point], fields: Fields, state: RemoteState) -
     return points
 
 
-def expected_points(
-    index: RemoteIndex[Any], state: RemoteState, changes: ChangeLog, start: int, stop: int
-) -> Sequence[Point]:
-    """The points of a range as they should be stored."""
-    points = index.points(state, changes, start, stop)
-    return attach_fields(points, _fields(changes, _keys(points)), state)
-
-
-def _points(keys: ChunkKeys, vectors: Vectors) -> list[Point]:
-    return [Point(key, vector) for key, vector in zip(keys.tolist(), vectors, strict=True)]
-
-
-def _keys(points: Sequence[Point]) -> ChunkKeys:
-    return np.array([point.key for point in points], np.int64)
-
-
-def _fields(changes: ChangeLog, keys: ChunkKeys) -> Fields:
-    return {chunk.key: (chunk.collection, payload(chunk)) for chunk in changes.fields_of(keys)}
+def _fields(changes: ChangeLog, keys: Sequence[int]) -> Fields:
+    chunks = changes.fields_of(np.array(keys, np.int64))
+    return {chunk.key: (chunk.collection, payload(chunk)) for chunk in chunks}
 
 
 def _stored(chunk: tuple[str, Payload], state: RemoteState) -> Payload:
     return {name: values for name, values in chunk[1].items() if name in state.fields}
-
-
-def _joined(writes: Iterable[Writes]) -> dict[str, int]:
-    last: dict[str, int] = {}
-    for some in writes:
-        for name, seq in some.items():
-            last[name] = max(seq, last.get(name, 0))
-    return last
-
-
-def _with_mark(marks: Sequence[LogMark], mark: LogMark) -> tuple[LogMark, ...]:
-    """Marks before the last one are for searches that have not reached it."""
-    return (*marks, mark)[-MOST_MARKS:] if mark.writes else (mark,)
 
 
 def _is_earlier(text: str | None, stored: RemoteState, *, than: RemoteState) -> bool:

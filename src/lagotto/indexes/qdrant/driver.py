@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
 from operator import methodcaller
 from typing import Any, TypeVar
 from uuid import UUID
@@ -23,7 +22,7 @@ from qdrant_client.conversions.conversion import RestToGrpc
 
 from lagotto._internal.concurrency import checkpoint, give_way, in_thread
 from lagotto.documents import Vector, digest
-from lagotto.indexes.base import ChangeLog, ChunkKeys, Hits
+from lagotto.indexes.base import ChangeLog, ChunkKeys, Hits, sampled_ranges
 from lagotto.indexes.pushdown import AnyOf, Condition, Joined, Payload
 from lagotto.indexes.qdrant.client import ExistsError, QdrantServer, parse_address
 from lagotto.indexes.registry import IndexSite
@@ -106,35 +105,32 @@ class QdrantDriver(RemoteDriver):
         return str((found[0].payload or {})[STATE]) if found else None
 
     def write_state(self, text: str) -> None:
+        point = models.PointStruct(id=self._id, vector={}, payload={STATE: text})
+        put = methodcaller("upsert", self._states, [point], wait=True, ordering=ORDERING)
         try:
-            self._put_state(text)
+            self.server.ask(put)
         except MissingEpochError:
             self._create(self._states)
-            self._put_state(text)
-
-    def _put_state(self, text: str) -> None:
-        point = models.PointStruct(id=self._id, vector={}, payload={STATE: text})
-        self.server.ask(
-            lambda client: client.upsert(self._states, [point], wait=True, ordering=ORDERING)
-        )
+            self.server.ask(put)
 
     def create(self, epoch: str) -> None:
         name, address = self.collection(epoch), self.server.address
         by_collection = address.sharding == "collection"
-        vectors: models.VectorParams | None = None
+        space: dict[str, Any] = {"sparse_vectors_config": {SPARSE: models.SparseVectorParams()}}
         if self._dimension is not None:
             # The record's vectors have unit length, so the dot product is the cosine.
-            compressed = address.quantize != "none"
             vectors = models.VectorParams(
-                size=self._dimension, distance=models.Distance.DOT, on_disk=compressed or None
+                size=self._dimension,
+                distance=models.Distance.DOT,
+                on_disk=address.quantize != "none" or None,
             )
+            quantized = _INT8 if address.quantize == "int8" else None
+            space = {"vectors_config": vectors, "quantization_config": quantized}
         self._create(
             name,
-            vectors_config=vectors or {},
-            sparse_vectors_config=None if vectors else {SPARSE: models.SparseVectorParams()},
             shard_number=address.shards,
             sharding_method=models.ShardingMethod.CUSTOM if by_collection else None,
-            quantization_config=_INT8 if vectors and address.quantize == "int8" else None,
+            **space,
         )
         if by_collection:
             self._make(lambda client: client.create_shard_key(name, ALL_SHARDS))
@@ -219,30 +215,21 @@ class QdrantDriver(RemoteDriver):
         return {}
 
     def mark_removed(self, state: RemoteState, keys: ChunkKeys, seq: int) -> tuple[int, int]:
-        shards = self._all_shards(state.epoch)
+        shards, name = self._all_shards(state.epoch), self.collection(state.epoch)
+        state = replace(state, removals=True)
         chunks = length = 0
         for some in batches(keys.tolist(), POINTS_PER_WRITE):
-            lengths = self._lengths(state, some)
-            chunks += len(lengths)
-            length += sum(lengths)
+            page: dict[str, Any] = {"limit": len(some), "with_payload": ["length"]}
+            where = visible(state, by_keys(some))
+            points, _ = self.server.ask(methodcaller("scroll", name, where, **page))
+            chunks += len(points)
+            length += sum(int((point.payload or {}).get("length", 0)) for point in points)
             # the least number stays, whichever updater marks a point first
             marked = models.Filter(must=[by_keys(some)], must_not=[_removed_up_to(seq)])
             self._write(
                 state.epoch, "set_payload", {REMOVED: seq}, points=marked, shard_key_selector=shards
             )
         return chunks, length
-
-    def _lengths(self, state: RemoteState, keys: Sequence[int]) -> list[int]:
-        """The lengths of those of `keys` that are visible."""
-        points, _ = self.server.ask(
-            lambda client: client.scroll(
-                self.collection(state.epoch),
-                visible(replace(state, removals=True), by_keys(keys)),
-                limit=len(keys),
-                with_payload=["length"],
-            )
-        )
-        return [int((point.payload or {}).get("length", 0)) for point in points]
 
     def delete_points(self, state: RemoteState, keys: ChunkKeys) -> None:
         shards = self._all_shards(state.epoch)
@@ -338,10 +325,11 @@ class QdrantDriver(RemoteDriver):
         lacking, gone = self._differences(state, changes, index)
         if lacking or gone:
             return f"lacks {lacking} chunks and has {gone} that are not in the base"
-        altered = sum(
-            self._altered(state, expected_points(index, state, changes, *each))
-            for each in _compared(state, changes)
+        ranges = sampled_ranges(
+            changes, state.chunks, most=CHUNKS_COMPARED, at_once=POINTS_PER_WRITE
         )
+        expected = (expected_points(index, state, changes, *each) for each in ranges)
+        altered = sum(self._altered(state, points) for points in expected)
         return f"has {altered} chunks that are not what the base has" if altered else ""
 
     def _differences(
@@ -509,11 +497,8 @@ def _stored(point: Point) -> grpc.PointStruct:
     else:
         sparse = grpc.Vector(sparse=sparse_vector(point.vector))
         vectors = grpc.Vectors(vectors=grpc.NamedVectors(vectors={SPARSE: sparse}))
-    return grpc.PointStruct(
-        id=grpc.PointId(num=point.key),
-        vectors=vectors,
-        payload=RestToGrpc.convert_payload(_payload(point)),
-    )
+    payload = RestToGrpc.convert_payload(_payload(point))
+    return grpc.PointStruct(id=grpc.PointId(num=point.key), vectors=vectors, payload=payload)
 
 
 def sparse_vector(weights: Mapping[int, float]) -> grpc.SparseVector:
@@ -528,34 +513,16 @@ def _payload(point: Point) -> dict[str, object]:
 def _equals(point: Point, stored: models.Record) -> bool:
     """Whether the server has stored this point."""
     payload = {name: value for name, value in (stored.payload or {}).items() if name != REMOVED}
-    theirs = _weights(stored.vector)
-    ours = point.vector
-    if isinstance(ours, np.ndarray):
-        ours = {index: float(weight) for index, weight in enumerate(ours.tolist())}
+    ours: Any = point.vector
+    theirs: Any = stored.vector or ()
+    if isinstance(theirs, dict):  # by the name of a sparse vector, which is the only one
+        (sparse,) = theirs.values()
+        theirs = dict(zip(sparse.indices, sparse.values, strict=True))
+    else:
+        ours, theirs = dict(enumerate(ours.tolist())), dict(enumerate(theirs))
     if payload != _payload(point) or ours.keys() != theirs.keys():
         return False
     return np.allclose([*ours.values()], [theirs[index] for index in ours], rtol=FLOAT_TOLERANCE)
-
-
-def _weights(vector: models.VectorStructOutput | None) -> dict[int, float]:
-    """The numbers of a point's only vector by their dimensions."""
-    if isinstance(vector, dict):
-        (sparse,) = vector.values()
-        assert isinstance(sparse, models.SparseVector)
-        return dict(zip(sparse.indices, sparse.values, strict=True))
-    return {index: float(str(weight)) for index, weight in enumerate(vector or ())}
-
-
-def _compared(state: RemoteState, changes: ChangeLog) -> Iterator[tuple[int, int]]:
-    """The ranges whose points a check compares: all, or of many chunks some at random."""
-    if state.chunks <= CHUNKS_COMPARED:
-        yield from changes.ranges(since=0, at_once=POINTS_PER_WRITE)
-        return
-    starts = np.random.default_rng().choice(
-        changes.head.seq, CHUNKS_COMPARED // POINTS_PER_WRITE, replace=False
-    )
-    for start in sorted(starts.tolist()):
-        yield from islice(changes.ranges(since=start, at_once=POINTS_PER_WRITE), 1)
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from operator import methodcaller
@@ -225,7 +225,11 @@ class QdrantText(TextSnapshot):
         return TextStatistics(state.chunks, state.mean_length if state.chunks else None)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
-        return await in_thread(lambda: wanted.find_all(self._vocabulary(), words))
+        def find() -> list[tuple[Term, ...]]:
+            vocabulary = self._dictionary.vocabulary(self.position, self._read_terms)
+            return wanted.find_all(vocabulary, words)
+
+        return await in_thread(find)
 
     async def _count(self, word: Word) -> int:
         if not word.terms:
@@ -235,11 +239,10 @@ class QdrantText(TextSnapshot):
         found = await in_thread(self._server.ask_briefly, question, time_left())
         return int(found.count)
 
-    def _vocabulary(self) -> Vocabulary:
-        return self._dictionary.vocabulary(self.position, self._read_terms)
-
-    def _beginning_with(self, start: str) -> list[str]:
-        return self._dictionary.beginning_with(start, self.position, self._read_terms)
+    def _beginning_with(self, start: str) -> Iterable[str]:
+        terms = self._dictionary.terms(self.position, self._read_terms)
+        following = islice(terms, bisect_left(terms, start), None)
+        return takewhile(lambda term: term.startswith(start), following)
 
     def _read_terms(self) -> Iterable[str]:
         wanted = visible(self._state)
@@ -248,7 +251,7 @@ class QdrantText(TextSnapshot):
                 self._collection, TERMS, facet_filter=wanted, limit=MOST_TERMS, exact=True
             )
         )
-        return [str(hit.value) for hit in found.hits]
+        return (str(hit.value) for hit in found.hits)
 
     async def _condition(self, match: Match) -> TermCondition:
         return await in_thread(term_condition, match, self._beginning_with)
@@ -280,37 +283,31 @@ class QdrantText(TextSnapshot):
         """The best chunks under a condition, exactly; None if more than `most` had to be seen."""
         state = self._state
         bound = score_bound(longest=state.longest, mean=scoring.mean, fixed_mean=state.mean)
-        ranking = ExactRanking(k, bound=bound)
         weights = query_weights(scoring.query.words, scoring.idfs)
+        scored: dict[int, float] = {}
+        known: set[int] = set()
+
+        def is_sure(product: float) -> bool:
+            """Whether no chunk of this product or less can be one of the best."""
+            return len(scored) >= k and bool(kth_greatest(_scores(scored), k) > bound * product)
+
         depth = 2 * k + 32
         while True:
             proposed = await self._proposed(
                 weights, asked, limit=depth, collections=points.collections
             )
-            sure = await self._score(ranking, scoring, points, proposed, step=k + 16)
-            if sure or len(proposed) < depth or (depth > DEEPEST and len(ranking) >= k):
-                return ranking.hits()
+            for start in range(0, len(proposed), k + 16):
+                if is_sure(float(proposed.scores[start])):
+                    break
+                new = set(proposed.keys[start : start + k + 16].tolist()) - known
+                known |= new
+                scored |= await self._exact(scoring, points.kept(np.array(sorted(new), np.int64)))
+            sure = len(proposed) > 0 and is_sure(float(proposed.scores[-1]))
+            if sure or len(proposed) < depth or (depth > DEEPEST and len(scored) >= k):
+                return top_k(np.fromiter(scored, np.int64, len(scored)), _scores(scored), k)
             depth *= 4
             if most is not None and depth > most:
                 return None
-
-    async def _score(
-        self,
-        ranking: ExactRanking,
-        scoring: Scoring,
-        points: AllowedPoints,
-        proposed: Hits,
-        *,
-        step: int,
-    ) -> bool:
-        """Score what was proposed, as far as that may change the best k; whether they are sure."""
-        for start in range(0, len(proposed), step):
-            if ranking.is_sure(float(proposed.scores[start])):
-                return True
-            keys = ranking.unseen(proposed.keys[start : start + step].tolist())
-            kept = points.kept(np.array(sorted(keys), np.int64))
-            ranking.add(keys, await self._exact(scoring, kept))
-        return len(proposed) > 0 and ranking.is_sure(float(proposed.scores[-1]))
 
     async def _proposed(
         self,
@@ -371,21 +368,15 @@ class QdrantText(TextSnapshot):
         if where is None:
             return AllowedPoints(keys, None, collections)
         # fields that are newer in the record than in the index
-        newer = await self._updated_since()
+        since, head = self._state.last.seq, self._changes.head.seq
+        if self._updated is None and since < head:
+            self._updated = await self._changes.run(lambda: self._changes.updated(since, head))
+        newer = np.empty(0, np.int64) if self._updated is None else self._updated
         newer = newer[are_among(newer, keys)]
         if len(newer) > MOST_KEYS_SENT:
             return AllowedPoints(keys, None, collections)
         either = [condition(where), *([by_keys(newer.tolist())] if len(newer) else [])]
         return AllowedPoints(keys, models.Filter(should=either), collections)
-
-    async def _updated_since(self) -> ChunkKeys:
-        if self._updated is None:
-            since, changes = self._state.last.seq, self._changes
-            self._updated = np.empty(0, np.int64)
-            if since < changes.head.seq:
-                head = changes.head.seq
-                self._updated = await changes.run(lambda: changes.updated(since, head))
-        return self._updated
 
     async def _scoring(self, query: TextQuery) -> Scoring:
         having = await self.frequencies([as_word(word) for word in query.words])
@@ -405,8 +396,7 @@ class QdrantText(TextSnapshot):
     async def _holding(self, match: Match, keys: ChunkKeys) -> ChunkKeys:
         """Those of `keys` for which a condition holds by the record."""
         chunks = await self._read(keys)
-        held = [key for key, chunk in chunks.items() if holds(match, chunk.terms)]
-        return np.array(sorted(held), np.int64)
+        return np.array(sorted(key for key in chunks if holds(match, chunks[key].terms)), np.int64)
 
     async def _read(self, keys: ChunkKeys) -> dict[int, CountedTerms]:
         """Those of `keys` that the record has at this position."""
@@ -452,39 +442,8 @@ class Scoring(NamedTuple):
     mean: float
 
 
-class ExactRanking:
-    """The best `k` of what has been scored; `bound` times a product is no less than the score."""
-
-    def __init__(self, k: int, *, bound: float) -> None:
-        self._k = k
-        self._bound = bound
-        self._scored: dict[int, float] = {}
-        self._seen: set[int] = set()
-
-    def __len__(self) -> int:
-        return len(self._scored)
-
-    def unseen(self, keys: Sequence[int]) -> list[int]:
-        """Those of `keys` that have not been added."""
-        return [key for key in keys if key not in self._seen]
-
-    def add(self, keys: Sequence[int], scores: Mapping[int, float]) -> None:
-        """Add proposals, of which only those with a score are hits."""
-        self._seen.update(keys)
-        self._scored.update(scores)
-
-    def is_sure(self, product: float) -> bool:
-        """Whether no chunk of this product or less can be one of the best."""
-        if len(self._scored) < self._k:
-            return False
-        scores = np.fromiter(self._scored.values(), np.float32, len(self._scored))
-        return bool(kth_greatest(scores, self._k) > self._bound * product)
-
-    def hits(self) -> Hits:
-        """The best so far."""
-        keys = np.fromiter(self._scored, np.int64, len(self._scored))
-        scores = np.fromiter(self._scored.values(), np.float32, len(self._scored))
-        return top_k(keys, scores, self._k)
+def _scores(scored: Mapping[int, float]) -> NDArray[np.float32]:
+    return np.fromiter(scored.values(), np.float32, len(scored))
 
 
 def dimension_of(term: str) -> int:
@@ -504,27 +463,18 @@ def query_weights(words: Sequence[Sequence[Term]], idfs: Sequence[float]) -> dic
     """The vector of a query; its dot product with a chunk's is about the BM25 score."""
     weights: dict[int, float] = defaultdict(float)
     for word, word_idf in zip(words, idfs, strict=True):
-        for text, weight in _best_weights(word).items():
+        best: dict[str, float] = {}
+        for term in word:
+            best[term.text] = max(best.get(term.text, 0.0), term.weight)
+        for text, weight in best.items():
             weights[dimension_of(text)] += weight * word_idf
     return weights
 
 
 def score_bound(*, longest: int, mean: float, fixed_mean: float) -> float:
     """The greatest ratio of an exact score to the product; see the module."""
-    ratio = _divisor(longest, fixed_mean) / _divisor(longest, mean)
-    return max(1.0, ratio) * ROUNDING
-
-
-def _divisor(length: int, mean: float) -> float:
-    """D for a term that occurs once."""
-    return 1 + K1 * (1 - B + B * length / mean)
-
-
-def _best_weights(word: Sequence[Term]) -> Mapping[str, float]:
-    best: Counter[str] = Counter()
-    for term in word:
-        best[term.text] = max(best[term.text], term.weight)  # type: ignore[assignment]
-    return best
+    weighted, exact = (1 + K1 * (1 - B + B * longest / some) for some in (fixed_mean, mean))
+    return max(1.0, weighted / exact) * ROUNDING
 
 
 ReadTerms = Callable[[], Iterable[str]]
@@ -550,15 +500,10 @@ class TermDictionary:
 
     def vocabulary(self, position: LogPosition, read: ReadTerms) -> Vocabulary:
         """The terms by likeness; `read` is called if need be."""
-        return self._likeness.at(position, lambda: self._sorted(position, read))
+        return self._likeness.at(position, lambda: self.terms(position, read))
 
-    def beginning_with(self, start: str, position: LogPosition, read: ReadTerms) -> list[str]:
-        """The terms with a prefix."""
-        terms = self._sorted(position, read)
-        following = islice(terms, bisect_left(terms, start), None)
-        return list(takewhile(lambda term: term.startswith(start), following))
-
-    def _sorted(self, position: LogPosition, read: ReadTerms) -> list[str]:
+    def terms(self, position: LogPosition, read: ReadTerms) -> list[str]:
+        """The terms in order."""
         with self._reading:
             if self._position != position:
                 self._terms = sorted(read())
@@ -595,15 +540,12 @@ def term_condition(match: Match, expand: Expand) -> TermCondition:
     if isinstance(match, Phrase):
         variants = [_with_all(variant) for variant in match.variants if variant]
         return TermCondition(_one_of(variants), exact=False)
-    if isinstance(match, Every):
+    if isinstance(match, Every | Either):
         parts = [term_condition(part, expand) for part in match.parts]
-        every = models.Filter(must=[part.condition for part in parts])
-        return TermCondition(every, all(part.exact for part in parts))
-    if isinstance(match, Either):
-        parts = [term_condition(part, expand) for part in match.parts]
-        return TermCondition(
-            _one_of([part.condition for part in parts]), all(part.exact for part in parts)
-        )
+        conditions = [part.condition for part in parts]
+        every = isinstance(match, Every)
+        joined = models.Filter(must=conditions) if every else _one_of(conditions)
+        return TermCondition(joined, all(part.exact for part in parts))
     part = term_condition(match.part, expand)
     if not part.exact:  # what meets it need not hold it
         return TermCondition(EVERYTHING, exact=False)
