@@ -41,23 +41,15 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LAYOUT = "2"
-"""Of documents and state; other layouts have other names."""
-
-STATES = "lagotto-states"
-"""The namespace with a document per index of Lagotto: its state."""
-
-STATE = "state"
-"""The field of the state."""
-
+LAYOUT = "2"  # of documents and state; other layouts have other names
+STATES = "lagotto-states"  # the namespace with a document per index of Lagotto: its state
+STATE = "state"  # the field of the state
 SHARDS = 16
 """Namespaces of an epoch. A search in one collection reads, and pays for, one of them; a search in
 all collections asks each of them, and the state has a number of each. A namespace per collection
 would make both grow with the number of collections."""
 
-MOST_DOCUMENTS = 1_000
-"""Documents of an upsert, and ids of a deletion."""
-
+MOST_DOCUMENTS = 1_000  # documents of an upsert, and ids of a deletion
 MOST_BYTES = 1_900_000
 """Bytes of an upsert: the vendor takes 2 MB, with everything around the documents."""
 
@@ -65,12 +57,9 @@ DECIMALS = 7
 """Of a component that is sent: the record has the exact one, and twice as many fit a request."""
 
 LONGEST_REQUEST = 20.0
-TRIES = 4
-"""How often the SDK itself sends a request for data, which can't be changed."""
-
+TRIES = 4  # how often the SDK itself sends a request for data, which can't be changed
 PAUSES = RetryPolicy(pause=0.2, longest_pause=5.0)
-SLEEP = 0.05
-"""Seconds between two checkpoints during a pause."""
+SLEEP = 0.05  # seconds between two checkpoints during a pause
 
 Metadata = dict[str, Any]
 

@@ -29,9 +29,7 @@ UNSTORED = frozenset({"document_id", "content_hash", "source_ref", "summary", "t
 MOST_FIELDS = 100
 """Payload names of an index. Each takes memory, and metadata may have any number of keys."""
 
-MOST_BYTES = 36_000
-"""Bytes of a payload. Pinecone takes 40 kB."""
-
+MOST_BYTES = 36_000  # bytes of a payload. Pinecone takes 40 kB
 CROWDED = "crowded"
 """The only payload name of a chunk with more bytes than that; every condition holds for it."""
 
@@ -39,11 +37,8 @@ MOST_CONDITIONS = 1_000
 """Conditions of a request. A server checks each of them for a point, so that more cost more than
 the points that they leave out."""
 
-MOST_VALUES = 10_000
-"""Values of a condition, as Pinecone has it."""
-
-LONGEST_KEYWORD = 64
-"""Characters of a text that are compared; what is equal begins equally."""
+MOST_VALUES = 10_000  # values of a condition, as Pinecone has it
+LONGEST_KEYWORD = 64  # characters of a text that are compared; what is equal begins equally
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,9 +77,7 @@ before."""
 MOST_MARKS = 8
 """Marks that are kept: while documents are added without a pause, one of them has been reached."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
-"""Seconds between two questions how far the service has come."""
-
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds between two questions how far the service has come
 SCORED_FROM_RECORD = 1_000
 """Up to so many allowed chunks are scored from the record, without a request."""
 
@@ -93,8 +91,7 @@ SEARCH_PAUSES = (0.05, 0.1, 0.2)
 """Seconds to wait before another try, if a search reflects less than an earlier one did: it was
 answered by a copy of the data that is behind."""
 
-MOST_MISSING = 20_000
-"""Changes that are read from the record in place of what such a copy lacks."""
+MOST_MISSING = 20_000  # changes that are read from the record in place of what such a copy lacks
 
 Writes = Mapping[str, int]
 """The last write to each part of an epoch, by the service's own sequence numbers. A service whose
@@ -341,18 +338,16 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         """Held for moments, never during a request: searches don't wait for an update."""
 
     @abstractmethod
-    def points(
-        self, state: RemoteState, changes: ChangeLog, start: int, stop: int
-    ) -> Sequence[Point]:
-        """The points of the chunks that were added in a range, without their fields."""
+    def added(self, changes: ChangeLog, start: int, stop: int) -> Sequence[Any]:
+        """What the points of the chunks that were added in a range are made of: each has a key."""
 
     @abstractmethod
-    def points_of(self, state: RemoteState, changes: ChangeLog, keys: ChunkKeys) -> Sequence[Point]:
-        """The points of chunks, without their fields."""
+    def of(self, changes: ChangeLog, keys: ChunkKeys) -> Sequence[Any]:
+        """The same for chunks with these keys."""
 
     @abstractmethod
-    def keys(self, changes: ChangeLog, start: int, stop: int) -> ChunkKeys:
-        """The keys of the chunks that were added in a range."""
+    def point(self, source: Any, state: RemoteState) -> Point:
+        """The point of a chunk, without its fields."""
 
     @abstractmethod
     def _open(self, state: RemoteState, changes: ChangeLog) -> Answers:
@@ -512,19 +507,18 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         self, state: RemoteState, changes: ChangeLog, start: int, stop: int
     ) -> RemoteState:
         """The state after a range of changes, whose points are written."""
-        points = self.points(state, changes, start, stop)
+        points = [self.point(each, state) for each in self.added(changes, start, stop)]
         updated = changes.updated(start, stop)
         updated = updated[updated <= start]
         fields = _fields(changes, [*(point.key for point in points), *updated.tolist()])
         state = self._with_names(state, fields)
 
         def whole() -> Sequence[Point]:
-            return _attach(self.points_of(state, changes, updated), fields, state)
+            found = [self.point(each, state) for each in self.of(changes, updated)]
+            return _attach(found, fields, state)
 
-        writes = [
-            state.last.writes,
-            self.driver.upsert(state.epoch, _attach(points, fields, state)),
-        ]
+        _attach(points, fields, state)
+        writes = [state.last.writes, self.driver.upsert(state.epoch, points)]
         known = [key for key in updated.tolist() if key in fields]
         if changed := {key: _stored(fields[key], state) for key in known}:
             writes.append(self.driver.update_fields(state.epoch, changed, whole))
@@ -627,18 +621,16 @@ class RemoteVectorIndex(RemoteIndex["RemoteVectors"], VectorIndex[ChangeLog]):
         self.model_id = model_id
         self.dimension = dimension
 
-    def points(
-        self, state: RemoteState, changes: ChangeLog, start: int, stop: int
-    ) -> Sequence[Point]:
+    def added(self, changes: ChangeLog, start: int, stop: int) -> Sequence[Point]:
         keys, vectors = self.record(changes).added(start, stop)
         return list(map(Point, keys.tolist(), vectors))
 
-    def points_of(self, state: RemoteState, changes: ChangeLog, keys: ChunkKeys) -> Sequence[Point]:
+    def of(self, changes: ChangeLog, keys: ChunkKeys) -> Sequence[Point]:
         keys, vectors = self.record(changes).of(keys)
         return list(map(Point, keys.tolist(), vectors))
 
-    def keys(self, changes: ChangeLog, start: int, stop: int) -> ChunkKeys:
-        return self.record(changes).added(start, stop)[0]
+    def point(self, source: Point, state: RemoteState) -> Point:
+        return source
 
     def _open(self, state: RemoteState, changes: ChangeLog) -> RemoteVectors:
         return RemoteVectors(self, state, changes)
@@ -758,7 +750,7 @@ def expected_points(
     index: RemoteIndex[Any], state: RemoteState, changes: ChangeLog, start: int, stop: int
 ) -> Sequence[Point]:
     """The points of a range as they should be stored."""
-    points = index.points(state, changes, start, stop)
+    points = [index.point(each, state) for each in index.added(changes, start, stop)]
     return _attach(points, _fields(changes, [point.key for point in points]), state)
 
 

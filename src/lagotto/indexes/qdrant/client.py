@@ -15,7 +15,8 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from operator import methodcaller
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import grpc
@@ -174,15 +175,9 @@ OLDEST_SERVER = (1, 13)
 """Older servers ignore what they do not know, such as exact facets, instead of refusing it."""
 
 FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 2.0
-"""Seconds between two attempts."""
-
-SEARCH_SECONDS = 2.0
-"""For which a search asks again before it goes on without the index."""
-
-REST_SECONDS = 5.0
-"""After which searches ask a server more than once again that did not answer."""
-
+LONGEST_PAUSE = 2.0  # seconds between two attempts
+SEARCH_SECONDS = 2.0  # for which a search asks again before it goes on without the index
+REST_SECONDS = 5.0  # after which searches ask a server more than once again that did not answer
 CHANNEL = {
     "grpc.initial_reconnect_backoff_ms": 100,
     "grpc.min_reconnect_backoff_ms": 100,
@@ -267,6 +262,10 @@ class QdrantServer:
             checkpoint()
             time.sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def call(self, method: str, *arguments: object, **options: object) -> Any:
+        """Call a method of the client; see `ask`."""
+        return self.ask(methodcaller(method, *arguments, **options))
 
     def ask_briefly(self, question: Callable[[QdrantClient], T], left: float | None = None) -> T:
         """The answer for a search, which has `left` seconds."""

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from operator import methodcaller
 from typing import Any, TypeVar
 from uuid import UUID
@@ -40,31 +41,19 @@ from lagotto.request_context import time_left
 
 T = TypeVar("T")
 
-POINTS_PER_WRITE = 250
-"""Points or ids in a request that writes."""
-
-MOST_KEYS = 10_000
-"""Keys in a condition."""
-
+POINTS_PER_WRITE = 250  # points or ids in a request that writes
+MOST_KEYS = 10_000  # keys in a condition
 CHUNKS_COMPARED = 10_000
 """Chunks whose keys a check compares with those of the record at once, and the most whose points
 it compares."""
 
-LEAST_EFFORT = 128
-"""Candidates that a search in the graph keeps, or twice as many as it returns."""
-
-FLOAT_TOLERANCE = 1e-5
-"""A server has 32-bit floats."""
-
+LEAST_EFFORT = 128  # candidates that a search in the graph keeps, or twice as many as it returns
+FLOAT_TOLERANCE = 1e-5  # A server has 32-bit floats
 KEY, REMOVED, FIELDS, STATE = "key", "removed", "f", "state"
 """Payload names: a chunk's key, the change that removed it, its fields; the state of an index."""
 
-TENANT = "k_collection"
-"""The field by which a server keeps points together."""
-
-SPARSE = "text"
-"""The name of a sparse vector."""
-
+TENANT = "k_collection"  # the field by which a server keeps points together
+SPARSE = "text"  # the name of a sparse vector
 ALL_SHARDS = "state"
 """A shard key without points: nothing can be indexed in a collection without any."""
 
@@ -106,12 +95,14 @@ class QdrantDriver(RemoteDriver):
 
     def write_state(self, text: str) -> None:
         point = models.PointStruct(id=self._id, vector={}, payload={STATE: text})
-        put = methodcaller("upsert", self._states, [point], wait=True, ordering=ORDERING)
+        put = partial(
+            self.server.call, "upsert", self._states, [point], wait=True, ordering=ORDERING
+        )
         try:
-            self.server.ask(put)
+            put()
         except MissingEpochError:
             self._create(self._states)
-            self.server.ask(put)
+            put()
 
     def create(self, epoch: str) -> None:
         name, address = self.collection(epoch), self.server.address
@@ -133,7 +124,7 @@ class QdrantDriver(RemoteDriver):
             **space,
         )
         if by_collection:
-            self._make(lambda client: client.create_shard_key(name, ALL_SHARDS))
+            self._make("create_shard_key", name, ALL_SHARDS)
         for number in (KEY, REMOVED):
             self._index(name, number, models.PayloadSchemaType.INTEGER)
         for keyword in self._keywords:
@@ -142,24 +133,21 @@ class QdrantDriver(RemoteDriver):
     def _create(self, name: str, **options: Any) -> None:
         address = self.server.address
         self._make(
-            lambda client: client.create_collection(
-                name,
-                replication_factor=address.replicas,
-                write_consistency_factor=address.write_consistency,
-                **{"vectors_config": {}, **options},
-            )
+            "create_collection",
+            name,
+            replication_factor=address.replicas,
+            write_consistency_factor=address.write_consistency,
+            **{"vectors_config": {}, **options},
         )
 
-    def _make(self, request: Callable[[QdrantClient], bool]) -> None:
+    def _make(self, method: str, *arguments: object, **options: object) -> None:
         """Make something that an attempt may have made which was not answered in time."""
         with suppress(ExistsError):
-            self.server.ask(request)
+            self.server.call(method, *arguments, **options)
 
-    def _index(
-        self, name: str, field: str, schema: models.PayloadSchemaType | models.KeywordIndexParams
-    ) -> None:
+    def _index(self, name: str, field: str, schema: object) -> None:
         """Index a payload field before the next write, so that conditions on it are quick."""
-        self.server.ask(lambda client: client.create_payload_index(name, field, schema, wait=False))
+        self.server.call("create_payload_index", name, field, schema, wait=False)
 
     def index_fields(self, epoch: str, names: Sequence[str]) -> None:
         for name in names:
@@ -172,7 +160,8 @@ class QdrantDriver(RemoteDriver):
             placed[shard_key(point.collection) if known else None].append(point)
         for shard, some in placed.items():
             if known and shard is not None and shard not in known:
-                self._add_shard(epoch, shard)
+                self._make("create_shard_key", self.collection(epoch), shard)
+                self._shard_keys[epoch] |= {shard}
             for batch in batches(some, POINTS_PER_WRITE):
                 self._upsert(epoch, shard, batch)
         return {}
@@ -221,7 +210,7 @@ class QdrantDriver(RemoteDriver):
         for some in batches(keys.tolist(), POINTS_PER_WRITE):
             page: dict[str, Any] = {"limit": len(some), "with_payload": ["length"]}
             where = visible(state, by_keys(some))
-            points, _ = self.server.ask(methodcaller("scroll", name, where, **page))
+            points, _ = self.server.call("scroll", name, where, **page)
             chunks += len(points)
             length += sum(int((point.payload or {}).get("length", 0)) for point in points)
             # the least number stays, whichever updater marks a point first
@@ -240,10 +229,8 @@ class QdrantDriver(RemoteDriver):
     def _write(self, epoch: str, method: str, *changes: object, **options: object) -> None:
         """Call a method of the client that changes points, and wait until they are changed."""
         checkpoint()
-        waiting = {"wait": True, "ordering": ORDERING}
-        self.server.ask(
-            methodcaller(method, self.collection(epoch), *changes, **waiting, **options)
-        )
+        options |= {"wait": True, "ordering": ORDERING}
+        self.server.call(method, self.collection(epoch), *changes, **options)
 
     async def query(
         self,
@@ -313,8 +300,8 @@ class QdrantDriver(RemoteDriver):
             return False
 
     def _count(self, state: RemoteState) -> int:
-        name = self.collection(state.epoch)
-        return self.server.ask(lambda client: client.count(name, visible(state))).count
+        found = self.server.call("count", self.collection(state.epoch), visible(state))
+        return int(found.count)
 
     def problem(self, state: RemoteState, changes: ChangeLog, index: RemoteIndex[Any]) -> str:
         found = self._count(state)
@@ -338,7 +325,7 @@ class QdrantDriver(RemoteDriver):
         """How many chunks of the record are not visible, and how many others are."""
         lacking = gone = 0
         for start, stop in changes.ranges(since=0, at_once=CHUNKS_COMPARED):
-            recorded = set(index.keys(changes, start, stop).tolist())
+            recorded = {each.key for each in index.added(changes, start, stop)}
             between = models.FieldCondition(key=KEY, range=models.Range(gt=start, lte=stop))
             pages = self.pages(state, visible(state, between), size=CHUNKS_COMPARED, after=start)
             found = {key for keys in pages for key in keys.tolist()}
@@ -371,27 +358,21 @@ class QdrantDriver(RemoteDriver):
     def _altered(self, state: RemoteState, points: Sequence[Point]) -> int:
         """How many points are stored otherwise."""
         certain = {point.key: point for point in points if point.certain}
-        stored, _ = self.server.ask(
-            lambda client: client.scroll(
-                self.collection(state.epoch),
-                visible(state, by_keys([*certain])),
-                limit=max(1, len(certain)),
-                with_vectors=True,
-            )
-        )
+        name, where = self.collection(state.epoch), visible(state, by_keys([*certain]))
+        page: dict[str, Any] = {"limit": max(1, len(certain)), "with_vectors": True}
+        stored, _ = self.server.call("scroll", name, where, **page)
         checkpoint()
         return sum(not _equals(certain[int(each.id)], each) for each in stored)
 
     def delete_epoch(self, epoch: str) -> None:
-        self.server.ask(lambda client: client.delete_collection(self.collection(epoch)))
+        self.server.call("delete_collection", self.collection(epoch))
 
     def delete_all(self) -> None:
-        found = self.server.ask(lambda client: client.get_collections()).collections
-        for each in found:
+        for each in self.server.call("get_collections").collections:
             if each.name.startswith(f"{self.name}-"):
                 self.delete_epoch(each.name.removeprefix(f"{self.name}-"))
         with suppress(MissingEpochError):
-            self.server.ask(lambda client: client.delete(self._states, [self._id], wait=True))
+            self.server.call("delete", self._states, [self._id], wait=True)
 
     def close(self) -> None:
         self.server.close()
@@ -404,16 +385,11 @@ class QdrantDriver(RemoteDriver):
         known = self._shard_keys.get(epoch)
         if known is None or (known and not known.issuperset(map(shard_key, collections))):
             name = self.collection(epoch)
-            info = self.server.ask(lambda client: client.collection_cluster_info(name))
-            keys = [shard.shard_key for shard in info.local_shards]
-            keys += [shard.shard_key for shard in info.remote_shards]
+            info = self.server.call("collection_cluster_info", name)
+            keys = (shard.shard_key for shard in (*info.local_shards, *info.remote_shards))
             known = frozenset(map(str, filter(None, keys)))
             self._shard_keys[epoch] = known
         return known
-
-    def _add_shard(self, epoch: str, key: str) -> None:
-        self._make(lambda client: client.create_shard_key(self.collection(epoch), key))
-        self._shard_keys[epoch] |= {key}
 
     def _all_shards(self, epoch: str) -> list[int | str] | None:
         """For a write that may concern any chunk: all shard keys, None if there are none."""

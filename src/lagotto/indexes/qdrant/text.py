@@ -71,28 +71,18 @@ from lagotto.indexes.text_query import (
 from lagotto.request_context import time_left
 from lagotto.terms.vocabulary import Vocabulary
 
-TERMS = "terms"
-"""The payload name of the terms that a chunk has, each once."""
-
+TERMS = "terms"  # the payload name of the terms that a chunk has, each once
 ROUNDING = 1.0001
 """The server adds 32-bit floats: relative errors far below this, for any number of words."""
 
-MOST_KEYS_SENT = 1_000
-"""Up to here allowed chunks are told by their keys."""
-
-KEYS_PER_PAGE = 1_000
-"""Keys of one answer when all that match are wanted."""
-
+MOST_KEYS_SENT = 1_000  # up to here allowed chunks are told by their keys
+KEYS_PER_PAGE = 1_000  # keys of one answer when all that match are wanted
 DEEPEST = 20_000
 """Proposals after which a search is satisfied with the best k so far: that many chunks have almost
 the same score as the k-th."""
 
-MOST_TERMS = 10_000_000
-"""Terms of a vocabulary that are read."""
-
-MOST_COUNTED = 100_000
-"""Words whose frequencies are kept."""
-
+MOST_TERMS = 10_000_000  # terms of a vocabulary that are read
+MOST_COUNTED = 100_000  # words whose frequencies are kept
 CHUNKS_SAMPLED = 4_000
 """Changes from whose chunks the mean length is estimated before a collection is filled."""
 
@@ -115,16 +105,23 @@ class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
         super().__init__(self.qdrant, timeout=site.timeout)
         self._dictionary = TermDictionary()
 
-    def points(
-        self, state: RemoteState, changes: ChangeLog, start: int, stop: int
-    ) -> Sequence[Point]:
-        return [_point(chunk, state.mean) for chunk in changes.added_texts(start, stop)]
+    def added(self, changes: ChangeLog, start: int, stop: int) -> Sequence[ChunkText]:
+        return changes.added_texts(start, stop)
 
-    def points_of(self, state: RemoteState, changes: ChangeLog, keys: ChunkKeys) -> Sequence[Point]:
-        return [_point(chunk, state.mean) for chunk in changes.texts_of(keys)]
+    def of(self, changes: ChangeLog, keys: ChunkKeys) -> Sequence[ChunkText]:
+        return changes.texts_of(keys)
 
-    def keys(self, changes: ChangeLog, start: int, stop: int) -> ChunkKeys:
-        return np.array([chunk.key for chunk in changes.added_texts(start, stop)], np.int64)
+    def point(self, source: ChunkText, state: RemoteState) -> Point:
+        counted = _counted(source)
+        length = len(counted.terms)
+        return Point(
+            source.key,
+            chunk_weights(counted.counts, length=length, mean=state.mean),
+            {TERMS: sorted(counted.counts), "length": length},
+            length=length,
+            # of unknown language: which one stood in for it was decided when the chunk came
+            certain=source.detected is not None,
+        )
 
     def _open(self, state: RemoteState, changes: ChangeLog) -> QdrantText:
         return QdrantText(self.qdrant, state, changes, self._dictionary)
@@ -139,19 +136,6 @@ class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
     def _needs_rebuild(self, state: RemoteState) -> bool:
         least, most = DRIFTED
         return state.chunks > 0 and not least <= state.mean_length / state.mean <= most
-
-
-def _point(chunk: ChunkText, mean: float) -> Point:
-    counted = _counted(chunk)
-    length = len(counted.terms)
-    return Point(
-        chunk.key,
-        chunk_weights(counted.counts, length=length, mean=mean),
-        {TERMS: sorted(counted.counts), "length": length},
-        length=length,
-        # of unknown language: which one stood in for it was decided when the chunk came
-        certain=chunk.detected is not None,
-    )
 
 
 def _estimated_mean(changes: ChangeLog) -> float:
@@ -245,12 +229,8 @@ class QdrantText(TextSnapshot):
         return takewhile(lambda term: term.startswith(start), following)
 
     def _read_terms(self) -> Iterable[str]:
-        wanted = visible(self._state)
-        found = self._server.ask(
-            lambda client: client.facet(
-                self._collection, TERMS, facet_filter=wanted, limit=MOST_TERMS, exact=True
-            )
-        )
+        wanted = {"facet_filter": visible(self._state), "limit": MOST_TERMS, "exact": True}
+        found = self._server.call("facet", self._collection, TERMS, **wanted)
         return (str(hit.value) for hit in found.hits)
 
     async def _condition(self, match: Match) -> TermCondition:
@@ -538,8 +518,12 @@ def term_condition(match: Match, expand: Expand) -> TermCondition:
     if isinstance(match, Prefix):
         return TermCondition(holding(expand(match.start)), exact=True)
     if isinstance(match, Phrase):
-        variants = [_with_all(variant) for variant in match.variants if variant]
-        return TermCondition(_one_of(variants), exact=False)
+        variants = [
+            [holding([term]) for term in sorted(set(some))] for some in match.variants if some
+        ]
+        return TermCondition(
+            _one_of([models.Filter(must=terms) for terms in variants]), exact=False
+        )
     if isinstance(match, Every | Either):
         parts = [term_condition(part, expand) for part in match.parts]
         conditions = [part.condition for part in parts]
@@ -550,10 +534,6 @@ def term_condition(match: Match, expand: Expand) -> TermCondition:
     if not part.exact:  # what meets it need not hold it
         return TermCondition(EVERYTHING, exact=False)
     return TermCondition(models.Filter(must_not=[part.condition]), exact=True)
-
-
-def _with_all(terms: Sequence[str]) -> models.Condition:
-    return models.Filter(must=[holding([term]) for term in sorted(set(terms))])
 
 
 def _one_of(conditions: Sequence[models.Condition]) -> models.Condition:

@@ -163,13 +163,9 @@ def _prepare(connection: Any, _record: ConnectionPoolEntry) -> None:
 DEFAULT_PORT = "5432"
 KEPT_OPEN = 8
 MOST_CONNECTIONS = 40
-FEWEST_CONNECTIONS = 2
-"""`why_not` needs two connections at once."""
-
+FEWEST_CONNECTIONS = 2  # `why_not` needs two connections at once
 POOL_TIMEOUT = 30.0
-CONNECT_TIMEOUT = "10"
-"""Seconds per host, in libpq's form."""
-
+CONNECT_TIMEOUT = "10"  # seconds per host, in libpq's form
 _POOL = ("pool_size", "max_connections", "pool_timeout")
 _SECRET = ("password", "sslpassword")
 _SEVERAL = re.compile(
@@ -272,9 +268,7 @@ def _number(given: Mapping[str, str], name: str, otherwise: int, *, least: int) 
     return int(said)
 
 
-SLACK = 1.0
-"""Seconds after the deadline in which the client cancels the query itself."""
-
+SLACK = 1.0  # seconds after the deadline in which the client cancels the query itself
 SHORTEST, LONGEST = 0.001, 2_000_000.0
 """Seconds; the server counts milliseconds in 32 bits, and takes none for no limit."""
 
@@ -367,6 +361,9 @@ def set_statement_timeout(connection: Connection) -> None:
         connection.exec_driver_sql(f"SELECT {SET_STATEMENT_TIMEOUT}", {"limit": seconds})
 
 
+SAFE = "what was stored before is safe"
+
+
 @contextmanager
 def postgres_errors(location: str) -> Iterator[None]:
     """Translate errors of psycopg and SQLAlchemy into StoreErrors."""
@@ -387,60 +384,36 @@ def postgres_errors(location: str) -> Iterator[None]:
         raise _explained(location, exc) from exc
 
 
-_EXPLAINED: Sequence[tuple[tuple[type[psycopg.Error], ...], type[StoreError], str]] = (
-    (
-        (errors.InsufficientPrivilege,),
-        StoreReadOnlyError,
-        "{}: {}; ask the owner of the database to grant the privilege",
-    ),
-    (
-        (errors.ReadOnlySqlTransaction,),
-        StoreReadOnlyError,
-        "{} can only be read: {}; write to the primary server",
-    ),
-    (
-        (errors.LockNotAvailable,),
-        StoreBusyError,
-        "{}: another process is writing; try again when it has ended",
-    ),
-    (
-        (errors.QueryCanceled,),
-        StoreBusyError,
-        "{}: the server ended a query ({}); give the search more time, or raise the server's "
-        "statement_timeout",
-    ),
-    (
-        (errors.SerializationFailure, errors.DeadlockDetected),
-        StoreBusyError,
-        "{}: another transaction interfered ({}); try again",
-    ),
-    (
-        (errors.DiskFull,),
-        StoreFullError,
-        "{}: the server's disk is full ({}); free some space and add the documents again (what was "
-        "stored before is safe)",
-    ),
-    (
-        (errors.UndefinedTable, errors.UndefinedColumn),
-        NotABaseError,
-        "{} is not a Lagotto base any more: {}; open it again",
-    ),
-)
-"""What an error of the server means; the message gets the location and what the server said."""
-
-
 def _explained(location: str, error: psycopg.Error) -> StoreError:
     said = " ".join(str(error).split())
-    for kinds, meant, message in _EXPLAINED:
-        if isinstance(error, kinds):
-            return meant(message.format(location, said))
+    state = error.sqlstate or ""
+    match error:
+        case errors.InsufficientPrivilege():
+            advice = "ask the owner of the database to grant the privilege"
+            return StoreReadOnlyError(f"{location}: {said}; {advice}")
+        case errors.ReadOnlySqlTransaction():
+            what = f"{location} can only be read: {said}; write to the primary server"
+            return StoreReadOnlyError(what)
+        case errors.LockNotAvailable():
+            advice = "try again when it has ended"
+            return StoreBusyError(f"{location}: another process is writing; {advice}")
+        case errors.QueryCanceled():
+            advice = "give the search more time, or raise the server's statement_timeout"
+            return StoreBusyError(f"{location}: the server ended a query ({said}); {advice}")
+        case errors.SerializationFailure() | errors.DeadlockDetected():
+            what = f"{location}: another transaction interfered ({said}); try again"
+            return StoreBusyError(what)
+        case errors.DiskFull():
+            advice = f"free some space and add the documents again ({SAFE})"
+            return StoreFullError(f"{location}: the server's disk is full ({said}); {advice}")
+        case errors.UndefinedTable() | errors.UndefinedColumn():
+            what = f"{location} is not a Lagotto base any more: {said}; open it again"
+            return NotABaseError(what)
     # a failed connection has no SQLSTATE; a broken one has class 08 or 57P
-    failed = isinstance(error, psycopg.OperationalError) and not error.sqlstate
-    if failed or (error.sqlstate or "").startswith(("08", "57P", "53300")):
-        return StoreUnavailableError(
-            f"{location} can't be reached: {said}; check the address and that the server is "
-            "running, then try again (what was stored before is safe)"
-        )
+    failed = isinstance(error, psycopg.OperationalError) and not state
+    if failed or state.startswith(("08", "57P", "53300")):
+        advice = f"check the address and that the server is running, then try again ({SAFE})"
+        return StoreUnavailableError(f"{location} can't be reached: {said}; {advice}")
     return StoreError(f"{location}: {said}")
 
 

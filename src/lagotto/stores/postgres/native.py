@@ -101,9 +101,7 @@ SELECT EXISTS (
 )
 """
 
-LONGEST = 10_000
-"""Characters of a query that are used: the server's stack is limited."""
-
+LONGEST = 10_000  # characters of a query that are used: the server's stack is limited
 FEW = 5_000
 """A filter that leaves at most this many chunks is sent to the server, which ranks only these."""
 
@@ -112,8 +110,7 @@ REFUSALS = (errors.SyntaxError, errors.ProgramLimitExceeded, errors.StatementToo
 MOST_CHARACTERS = 2_500_000
 """Characters that one core compares in about half a second: 3,000 chunks of 800, for example."""
 
-MOST_CHUNKS = 20_000
-"""With more chunks, their characters are not counted."""
+MOST_CHUNKS = 20_000  # with more chunks, their characters are not counted
 
 _ANY: LiteralString = "level <> 'parent' AND generation = %(generation)s"
 _THESE: LiteralString = "chunk.key = ANY(%(keys)s)"

@@ -58,8 +58,7 @@ T = TypeVar("T")
 CACHE_TIMEOUT = 0.05
 """Seconds that a search waits for other writers before it gives up caching its chunks."""
 
-QUIET = 5.0
-"""Seconds without a write after which the graph of vectors is built."""
+QUIET = 5.0  # seconds without a write after which the graph of vectors is built
 
 # The commit that uses the numbers also flushes this one.
 _SOON = text("SET LOCAL synchronous_commit = off")
@@ -417,11 +416,12 @@ class PostgresStore:
         """Build the graph of vectors once nothing has been written for a while."""
         if self._settling is not None:
             self._settling.cancel()
-        self._settling = asyncio.create_task(self._settle_later())
 
-    async def _settle_later(self) -> None:
-        await asyncio.sleep(QUIET)
-        await self.settle()
+        async def settle_later() -> None:
+            await asyncio.sleep(QUIET)
+            await self.settle()
+
+        self._settling = asyncio.create_task(settle_later())
 
     async def settle(self, config: base.BaseConfig | None = None) -> None:
         """Build the graph of vectors of a generation, by default the current one, if it is due."""

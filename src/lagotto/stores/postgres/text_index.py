@@ -21,7 +21,6 @@ from sqlalchemy import Connection, text
 from lagotto.documents import in_context, storable
 from lagotto.indexes.base import (
     ChunkKeys,
-    ChunkText,
     FilterKeys,
     Hits,
     LogPosition,
@@ -72,8 +71,7 @@ RECORD = np.dtype([("key", "<u4"), ("count", "<u2"), ("length", "<u2")])
 LARGEST = 2**16 - 1
 
 MOST_POSITIONS = 256
-LAST_POSITION = 2**14 - 1
-"""The limits of a tsvector: positions per term, and the last position."""
+LAST_POSITION = 2**14 - 1  # the limits of a tsvector: positions per term, and the last position
 
 Postings = NDArray[np.void]
 
@@ -523,13 +521,9 @@ class PostingsText(TextSnapshot):
         return self.mask(await self.reader.keys(_HOLDING, asked))
 
 
-AT_ONCE = 8
-"""This many segments of about the same size become one."""
-
+AT_ONCE = 8  # this many segments of about the same size become one
 FEW_GONE = 1_000
-MOST_GONE = 0.2
-"""More removed chunks than this, if they are also this share of all, are cleared."""
-
+MOST_GONE = 0.2  # more removed chunks than this, if they are also this share of all, are cleared
 PAGE = 2_000
 
 _JOIN = text(
@@ -668,12 +662,8 @@ def renew(connection: Connection) -> None:
     record_commit(connection)
 
 
-ROWS_AT_ONCE = 5_000
-"""Rows of postings that are read at once."""
-
-COMPARED = 2_000
-"""Chunks whose terms are made again from their texts; of more, some at random."""
-
+ROWS_AT_ONCE = 5_000  # rows of postings that are read at once
+COMPARED = 2_000  # chunks whose terms are made again from their texts; of more, some at random
 SUM_PAGE = 100
 
 _LENGTHS = text(
@@ -702,7 +692,9 @@ def altered_chunks(connection: Connection) -> int:
             index = int(np.searchsorted(keys, chunk.key))
             # of unknown language: which one stood in was decided when the chunk came
             if chunk.detected and index < len(keys) and lengths[index] < LARGEST:
-                altered[index] |= _checksum(chunk) != checksums[index]
+                counts = Counter(index_terms(chunk.text, chunk.language))
+                total = sum(_hash(term) * count for term, count in counts.items())
+                altered[index] |= np.uint64(total % 2**64) != checksums[index]
     return int(altered.sum())
 
 
@@ -722,11 +714,6 @@ def _posting_sums(
         np.add.at(counted, index, counts.astype(np.int64))
         np.add.at(checksums, index, hashes[here] * counts)
     return counted, checksums
-
-
-def _checksum(chunk: ChunkText) -> np.uint64:
-    counts = Counter(index_terms(chunk.text, chunk.language))
-    return np.uint64(sum(_hash(term) * count for term, count in counts.items()) % 2**64)
 
 
 def _hash(term: str) -> int:

@@ -35,9 +35,7 @@ GRAPH_FROM = 10_000
 """With fewer vectors, every search reads all of them: with 5,000 that takes less time, with 10,000
 four times as much (docs/postgres.md)."""
 
-NEIGHBOURS, BREADTH = 16, 128
-"""pgvector's m and ef_construction."""
-
+NEIGHBOURS, BREADTH = 16, 128  # pgvector's m and ef_construction
 BYTES_PER_NUMBER = 3
 BYTES_PER_VECTOR = 1024
 """Memory for building; with less than needed, it becomes several times slower."""
@@ -97,18 +95,10 @@ async def drop_graphs(engine: AsyncEngine, *, kept: Collection[int]) -> None:
                 await connection.execute(text(f"DROP INDEX CONCURRENTLY IF EXISTS {name}"))
 
 
-SPARE = 1.5
-"""How many times more neighbours are fetched than an independent filter would need."""
-
-COST = 5
-"""A step in the graph takes this many times as long as scoring a given chunk."""
-
-MARGIN = 20
-"""Extra neighbours, since the half precision of the graph may swap some."""
-
-MOST_KEPT = 1000
-"""Candidates that pgvector keeps in a search of its graph at most, see FEWEST_KEPT."""
-
+SPARE = 1.5  # how many times more neighbours are fetched than an independent filter would need
+COST = 5  # A step in the graph takes this many times as long as scoring a given chunk
+MARGIN = 20  # extra neighbours, since the half precision of the graph may swap some
+MOST_KEPT = 1000  # candidates that pgvector keeps in a search of its graph at most, see FEWEST_KEPT
 FEWEST_UP_TO = 100_000
 """Chunks up to which the fewest are kept. In larger graphs recall would fall: with a million the
 hundred nearest are found to .963 with 250 candidates, and to .994 with 800."""

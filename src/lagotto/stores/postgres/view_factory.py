@@ -28,9 +28,7 @@ from lagotto.stores.sql.view import (
     both_refreshed,
 )
 
-ATTEMPTS = 3
-"""How often an index that is ahead of the transaction is asked again."""
-
+ATTEMPTS = 3  # how often an index that is ahead of the transaction is asked again
 _STATE = f"""
 SELECT name, value::text FROM counter
 UNION ALL SELECT name, value FROM setting WHERE name IN ('dimension', 'generation', '{SETTING}')
