@@ -29,7 +29,7 @@ UNSTORED = frozenset({"document_id", "content_hash", "source_ref", "summary", "t
 MOST_FIELDS = 100
 """Payload names of an index. Each takes memory, and metadata may have any number of keys."""
 
-MOST_BYTES = 36_000  # bytes of a payload. Pinecone takes 40 kB
+MOST_BYTES = 36_000  # bytes of a payload; Pinecone takes 40 kB
 CROWDED = "crowded"
 """The only payload name of a chunk with more bytes than that; every condition holds for it."""
 
@@ -136,8 +136,8 @@ def keyword(value: str | bool) -> str:
 ORDER_DIGITS = 13
 _END, _BELOW, _DOT, _ABOVE = 0, 1, 3, 14
 _ORDER = "-.0123456789:"
-"""The characters with which a greater digit begins: one for texts below a dash, the dash, what is
-between it and 0, each digit, and what is above them."""
+"""Where the next digit begins: for what is below a dash, a dash, what is between it and 0, each of
+the decimal digits, and what is above them."""
 
 
 def order_code(text: str) -> float:

@@ -48,7 +48,7 @@ CHUNKS_COMPARED = 10_000
 it compares."""
 
 LEAST_EFFORT = 128  # candidates that a search in the graph keeps, or twice as many as it returns
-FLOAT_TOLERANCE = 1e-5  # A server has 32-bit floats
+FLOAT_TOLERANCE = 1e-5  # a server has 32-bit floats
 KEY, REMOVED, FIELDS, STATE = "key", "removed", "f", "state"
 """Payload names: a chunk's key, the change that removed it, its fields; the state of an index."""
 

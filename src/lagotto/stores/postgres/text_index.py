@@ -70,8 +70,8 @@ log = logging.getLogger(__name__)
 RECORD = np.dtype([("key", "<u4"), ("count", "<u2"), ("length", "<u2")])
 LARGEST = 2**16 - 1
 
-MOST_POSITIONS = 256
-LAST_POSITION = 2**14 - 1  # the limits of a tsvector: positions per term, and the last position
+# The limits of a tsvector: positions per term, and the last position.
+MOST_POSITIONS, LAST_POSITION = 256, 2**14 - 1
 
 Postings = NDArray[np.void]
 
@@ -522,8 +522,8 @@ class PostingsText(TextSnapshot):
 
 
 AT_ONCE = 8  # this many segments of about the same size become one
-FEW_GONE = 1_000
-MOST_GONE = 0.2  # more removed chunks than this, if they are also this share of all, are cleared
+# More removed chunks than this, if they are also this share of all, are cleared.
+FEW_GONE, MOST_GONE = 1_000, 0.2
 PAGE = 2_000
 
 _JOIN = text(

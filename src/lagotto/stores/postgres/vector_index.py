@@ -96,7 +96,7 @@ async def drop_graphs(engine: AsyncEngine, *, kept: Collection[int]) -> None:
 
 
 SPARE = 1.5  # how many times more neighbours are fetched than an independent filter would need
-COST = 5  # A step in the graph takes this many times as long as scoring a given chunk
+COST = 5  # a step in the graph takes this many times as long as scoring a given chunk
 MARGIN = 20  # extra neighbours, since the half precision of the graph may swap some
 MOST_KEPT = 1000  # candidates that pgvector keeps in a search of its graph at most, see FEWEST_KEPT
 FEWEST_UP_TO = 100_000
