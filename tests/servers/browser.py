@@ -7,18 +7,15 @@ tests are skipped.
 
 from __future__ import annotations
 
-import hashlib
-import io
 import os
 import shutil
 import subprocess
-import sys
-import tarfile
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.servers import npm
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -45,8 +42,7 @@ def browser_path() -> str | None:
 
 def axe_path() -> Path:
     """The file of axe-core, whether it is there or not."""
-    folder = Path(sys.prefix) / "share" / "lagotto" / f"axe-core-{AXE_SHA256[:8]}"
-    return folder / "axe.min.js"
+    return npm.shared_folder("axe-core", AXE_SHA256) / "axe.min.js"
 
 
 @contextmanager
@@ -84,24 +80,9 @@ def install() -> str | None:
 def fetch_axe() -> Path:
     """Download axe-core, unless that was done before."""
     target = axe_path()
-    if target.is_file():
-        return target
-    with tempfile.TemporaryDirectory() as scratch:
-        command = ["npm", "pack", "--silent", AXE_PACKAGE]
-        subprocess.run(command, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
-        (packed,) = Path(scratch).glob("*.tgz")
-        archive = packed.read_bytes()
-    found = hashlib.sha256(archive).hexdigest()
-    if found != AXE_SHA256:
-        raise RuntimeError(
-            f"{AXE_PACKAGE} has the SHA-256 {found} instead of {AXE_SHA256}; it is not the file "
-            "that was reviewed, so it is not used"
-        )
-    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        source = files.extractfile(AXE_MEMBER)
-        assert source is not None
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(source.read())
+    if not target.is_file():
+        archive = npm.reviewed(npm.download(AXE_PACKAGE), AXE_SHA256, AXE_PACKAGE)
+        npm.install(target.parent, {target.name: npm.members(archive, AXE_MEMBER)[AXE_MEMBER]})
     return target
 
 

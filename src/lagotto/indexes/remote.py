@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import checkpoint
-from lagotto.documents import Vector, Vectors
+from lagotto.documents import Vector
 from lagotto.errors import ConfigError, IndexUnavailableError
 from lagotto.indexes.base import (
     NO_HITS,
@@ -77,9 +77,7 @@ before."""
 MOST_MARKS = 8
 """Marks that are kept: while documents are added without a pause, one of them has been reached."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
-"""Seconds between two questions how far the service has come."""
-
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0  # seconds between two questions how far the service has come
 SCORED_FROM_RECORD = 1_000
 """Up to so many allowed chunks are scored from the record, without a request."""
 
@@ -93,8 +91,7 @@ SEARCH_PAUSES = (0.05, 0.1, 0.2)
 """Seconds to wait before another try, if a search reflects less than an earlier one did: it was
 answered by a copy of the data that is behind."""
 
-MOST_MISSING = 20_000
-"""Changes that are read from the record in place of what such a copy lacks."""
+MOST_MISSING = 20_000  # changes that are read from the record in place of what such a copy lacks
 
 Writes = Mapping[str, int]
 """The last write to each part of an epoch, by the service's own sequence numbers. A service whose
@@ -201,11 +198,6 @@ class RemoteState:
         """The state as it was at one of the marks."""
         return replace(self, marks=tuple(some for some in self.marks if some.seq <= mark.seq))
 
-    def anew(self, epoch: str, *, mean: float, head: int) -> RemoteState:
-        """An empty epoch beside the former ones; what is removed by now has no points in it."""
-        former = (*self.former, self.epoch) if self.epoch else self.former
-        return RemoteState(self.version, epoch, former=former, deleted=head, mean=mean)
-
     def to_json(self) -> str:
         """As text, for `from_json`."""
         return json.dumps(asdict(self) | {"fields": sorted(self.fields)}, separators=(",", ":"))
@@ -214,14 +206,10 @@ class RemoteState:
     def from_json(cls, text: str) -> RemoteState:
         """The state that `to_json` has written."""
         values = json.loads(text)
-        return cls(
-            **values
-            | {
-                "marks": tuple(LogMark(**mark) for mark in values["marks"]),
-                "former": tuple(values["former"]),
-                "fields": frozenset(values["fields"]),
-            }
-        )
+        values["marks"] = tuple(LogMark(**mark) for mark in values["marks"])
+        values["former"] = tuple(values["former"])
+        values["fields"] = frozenset(values["fields"])
+        return cls(**values)
 
 
 class RemoteDriver(ABC):
@@ -350,18 +338,16 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         """Held for moments, never during a request: searches don't wait for an update."""
 
     @abstractmethod
-    def points(
-        self, state: RemoteState, changes: ChangeLog, start: int, stop: int
-    ) -> Sequence[Point]:
-        """The points of the chunks that were added in a range, without their fields."""
+    def added(self, changes: ChangeLog, start: int, stop: int) -> Sequence[Any]:
+        """What the points of the chunks that were added in a range are made of: each has a key."""
 
     @abstractmethod
-    def points_of(self, state: RemoteState, changes: ChangeLog, keys: ChunkKeys) -> Sequence[Point]:
-        """The points of chunks, without their fields."""
+    def of(self, changes: ChangeLog, keys: ChunkKeys) -> Sequence[Any]:
+        """The same for chunks with these keys."""
 
     @abstractmethod
-    def keys(self, changes: ChangeLog, start: int, stop: int) -> ChunkKeys:
-        """The keys of the chunks that were added in a range."""
+    def point(self, source: Any, state: RemoteState) -> Point:
+        """The point of a chunk, without its fields."""
 
     @abstractmethod
     def _open(self, state: RemoteState, changes: ChangeLog) -> Answers:
@@ -377,7 +363,12 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
 
     def catch_up(self, changes: ChangeLog) -> Answers | None:
         with self._updating:
-            state = self._continued(self._read(briefly=False), changes)
+            state = self._read(briefly=False)
+            other = _is_other(state, changes)
+            if other:
+                log.warning(OTHER_HISTORY, self.label)
+            if other or not state.epoch or state.epoch in self._discarded:
+                state = self._begin(state, changes)
             if state.last.seq > changes.head.seq:
                 return None
             try:
@@ -439,20 +430,17 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
 
     def check(self, changes: ChangeLog) -> Finding:
         try:
-            return self._checked(changes)
+            state = self._read(briefly=True)
+            if state.last == NOTHING or state.epoch in self._discarded:
+                return missing_index(self.label)
+            if _is_other(state, changes):
+                return other_history(self.label)
+            if problem := self.driver.problem(state, changes, self):
+                what = f"the {self.label} index {problem}"
+                return Finding(level="problem", what=what, advice="`lagotto rebuild` makes it anew")
         except (IndexUnavailableError, ConfigError) as exc:
             what = f"the {self.label} index can't be used: {exc}"
             return Finding(level="problem", what=what, advice="searches go on without it")
-
-    def _checked(self, changes: ChangeLog) -> Finding:
-        state = self._read(briefly=True)
-        if state.last == NOTHING or state.epoch in self._discarded:
-            return missing_index(self.label)
-        if _is_other(state, changes):
-            return other_history(self.label)
-        if problem := self.driver.problem(state, changes, self):
-            what = f"the {self.label} index {problem}"
-            return Finding(level="problem", what=what, advice="`lagotto rebuild` makes it anew")
         applied_seq = self._of_history(state, changes).last.seq
         return index_state(self.label, changes, applied_seq, where=self.driver.shown)
 
@@ -477,15 +465,6 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
             self._state = written
         return written
 
-    def _continued(self, state: RemoteState, changes: ChangeLog) -> RemoteState:
-        """The state to go on from: that of a new epoch if this one is of another history."""
-        other = _is_other(state, changes)
-        if other:
-            log.warning(OTHER_HISTORY, self.label)
-        if state.epoch and not other and state.epoch not in self._discarded:
-            return state
-        return self._begin(state, changes)
-
     def _begin(self, state: RemoteState, changes: ChangeLog) -> RemoteState:
         """Begin an epoch; the state comes first, so that nothing is left that it does not name."""
         begun = self._write(self._anew(state, secrets.token_hex(6), changes))
@@ -493,7 +472,14 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         return begun
 
     def _anew(self, state: RemoteState, epoch: str, changes: ChangeLog) -> RemoteState:
-        return state.anew(epoch, mean=self._mean(changes), head=changes.head.seq)
+        """An empty epoch beside the former ones; what is removed by now has no points in it."""
+        return RemoteState(
+            state.version,
+            epoch,
+            former=(*state.former, state.epoch) if state.epoch else state.former,
+            deleted=changes.head.seq,
+            mean=self._mean(changes),
+        )
 
     def _rebuild(self, state: RemoteState, changes: ChangeLog) -> None:
         """Build another epoch beside the current one, then switch."""
@@ -501,8 +487,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         epoch = secrets.token_hex(6)
         state = self._write(replace(state, former=(*state.former, epoch)))
         self.driver.create(epoch)
-        begun = self._anew(state, epoch, changes)
-        built = self._filled(begun, changes, write=lambda state: state)
+        built = self._filled(self._anew(state, epoch, changes), changes, write=lambda some: some)
         former = tuple(some for some in built.former if some != epoch)
         self._look(self._write(replace(built, former=former)))
 
@@ -522,30 +507,33 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         self, state: RemoteState, changes: ChangeLog, start: int, stop: int
     ) -> RemoteState:
         """The state after a range of changes, whose points are written."""
-        points = self.points(state, changes, start, stop)
+        points = [self.point(each, state) for each in self.added(changes, start, stop)]
         updated = changes.updated(start, stop)
         updated = updated[updated <= start]
-        fields = _fields(changes, np.append(_keys(points), updated))
+        fields = _fields(changes, [*(point.key for point in points), *updated.tolist()])
         state = self._with_names(state, fields)
-        attach_fields(points, fields, state)
+
+        def whole() -> Sequence[Point]:
+            found = [self.point(each, state) for each in self.of(changes, updated)]
+            return _attach(found, fields, state)
+
+        _attach(points, fields, state)
         writes = [state.last.writes, self.driver.upsert(state.epoch, points)]
-        if changed := {
-            key: _stored(fields[key], state) for key in updated.tolist() if key in fields
-        }:
-
-            def whole() -> Sequence[Point]:
-                return attach_fields(self.points_of(state, changes, updated), fields, state)
-
+        known = [key for key in updated.tolist() if key in fields]
+        if changed := {key: _stored(fields[key], state) for key in known}:
             writes.append(self.driver.update_fields(state.epoch, changed, whole))
         removed = changes.removed(start, stop)
         chunks, length = (0, 0)
         if len(removed):
             chunks, length = self.driver.mark_removed(state, removed, stop)
+        last: dict[str, int] = {}
+        for name, seq in (write for some in writes for write in some.items()):
+            last[name] = max(seq, last.get(name, 0))
+        mark = LogMark(stop, changes.token_at(stop) or 0, last)
         return replace(
             state,
-            marks=_with_mark(
-                state.marks, LogMark(stop, changes.token_at(stop) or 0, _joined(writes))
-            ),
+            # marks before the last one are for searches that have not reached it
+            marks=(*state.marks, mark)[-MOST_MARKS:] if last else (mark,),
             chunks=state.chunks + len(points) - chunks,
             length=state.length + sum(point.length for point in points) - length,
             longest=max([state.longest, *(point.length for point in points)]),
@@ -633,17 +621,16 @@ class RemoteVectorIndex(RemoteIndex["RemoteVectors"], VectorIndex[ChangeLog]):
         self.model_id = model_id
         self.dimension = dimension
 
-    def points(
-        self, state: RemoteState, changes: ChangeLog, start: int, stop: int
-    ) -> Sequence[Point]:
-        return _points(*self.record(changes).added(start, stop))
+    def added(self, changes: ChangeLog, start: int, stop: int) -> Sequence[Point]:
+        keys, vectors = self.record(changes).added(start, stop)
+        return list(map(Point, keys.tolist(), vectors))
 
-    def points_of(self, state: RemoteState, changes: ChangeLog, keys: ChunkKeys) -> Sequence[Point]:
-        return _points(*self.record(changes).of(keys))
+    def of(self, changes: ChangeLog, keys: ChunkKeys) -> Sequence[Point]:
+        keys, vectors = self.record(changes).of(keys)
+        return list(map(Point, keys.tolist(), vectors))
 
-    def keys(self, changes: ChangeLog, start: int, stop: int) -> ChunkKeys:
-        keys, _ = self.record(changes).added(start, stop)
-        return keys
+    def point(self, source: Point, state: RemoteState) -> Point:
+        return source
 
     def _open(self, state: RemoteState, changes: ChangeLog) -> RemoteVectors:
         return RemoteVectors(self, state, changes)
@@ -759,7 +746,15 @@ Fields = Mapping[int, tuple[str, Payload]]
 """The collection of each chunk, and what is stored of its fields."""
 
 
-def attach_fields(points: Sequence[Point], fields: Fields, state: RemoteState) -> Sequence[Point]:
+def expected_points(
+    index: RemoteIndex[Any], state: RemoteState, changes: ChangeLog, start: int, stop: int
+) -> Sequence[Point]:
+    """The points of a range as they should be stored."""
+    points = [index.point(each, state) for each in index.added(changes, start, stop)]
+    return _attach(points, _fields(changes, [point.key for point in points]), state)
+
+
+def _attach(points: Sequence[Point], fields: Fields, state: RemoteState) -> Sequence[Point]:
     """The points, with their collections and those of the fields that an index has."""
     for point in points:
         point.collection, _ = fields[point.key]
@@ -767,41 +762,13 @@ def attach_fields(points: Sequence[Point], fields: Fields, state: RemoteState) -
     return points
 
 
-def expected_points(
-    index: RemoteIndex[Any], state: RemoteState, changes: ChangeLog, start: int, stop: int
-) -> Sequence[Point]:
-    """The points of a range as they should be stored."""
-    points = index.points(state, changes, start, stop)
-    return attach_fields(points, _fields(changes, _keys(points)), state)
-
-
-def _points(keys: ChunkKeys, vectors: Vectors) -> list[Point]:
-    return [Point(key, vector) for key, vector in zip(keys.tolist(), vectors, strict=True)]
-
-
-def _keys(points: Sequence[Point]) -> ChunkKeys:
-    return np.array([point.key for point in points], np.int64)
-
-
-def _fields(changes: ChangeLog, keys: ChunkKeys) -> Fields:
-    return {chunk.key: (chunk.collection, payload(chunk)) for chunk in changes.fields_of(keys)}
+def _fields(changes: ChangeLog, keys: Sequence[int]) -> Fields:
+    chunks = changes.fields_of(np.array(keys, np.int64))
+    return {chunk.key: (chunk.collection, payload(chunk)) for chunk in chunks}
 
 
 def _stored(chunk: tuple[str, Payload], state: RemoteState) -> Payload:
     return {name: values for name, values in chunk[1].items() if name in state.fields}
-
-
-def _joined(writes: Iterable[Writes]) -> dict[str, int]:
-    last: dict[str, int] = {}
-    for some in writes:
-        for name, seq in some.items():
-            last[name] = max(seq, last.get(name, 0))
-    return last
-
-
-def _with_mark(marks: Sequence[LogMark], mark: LogMark) -> tuple[LogMark, ...]:
-    """Marks before the last one are for searches that have not reached it."""
-    return (*marks, mark)[-MOST_MARKS:] if mark.writes else (mark,)
 
 
 def _is_earlier(text: str | None, stored: RemoteState, *, than: RemoteState) -> bool:

@@ -78,4 +78,4 @@ class TestRemoteIndex(RemoteVectorContract):
 
     def _namespaces(self, index: RemoteVectorIndex) -> list[str]:
         assert isinstance(index.driver, PineconeDriver)
-        return index.driver._namespaces(None)
+        return index.driver._namespaces("")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 
 import pytest
@@ -12,12 +11,13 @@ from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.remote import RemoteVectorIndex
 from lagotto.testing.indexes import DIMENSION
+from tests.indexes.qdrant.inside import own_site
 
 
 @pytest.fixture
 def site(qdrant_address: str) -> IndexSite:
     """The site of a new base."""
-    return IndexSite(secrets.token_hex(16), timeout=20, address=qdrant_address)
+    return own_site(qdrant_address)
 
 
 @pytest.fixture

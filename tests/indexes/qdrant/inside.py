@@ -2,11 +2,48 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors
 from lagotto.indexes.qdrant.client import QdrantServer
 from lagotto.indexes.qdrant.driver import QdrantDriver
-from lagotto.indexes.remote import RemoteIndex, RemoteState
+from lagotto.indexes.qdrant.text import QdrantTextIndex
+from lagotto.indexes.registry import IndexSite
+from lagotto.indexes.remote import Answers, RemoteIndex, RemoteState, RemoteVectorIndex
+from lagotto.testing.indexes import DIMENSION, MemoryChangeLog
+
+
+def own_site(address: str) -> IndexSite:
+    """The site of a new base."""
+    return IndexSite(secrets.token_hex(16), timeout=20, address=address)
+
+
+@contextmanager
+def text_index(address: str) -> Iterator[QdrantTextIndex]:
+    """A new text index, which is deleted afterwards."""
+    index = open_qdrant_text(own_site(address))
+    yield index
+    index.delete()
+    index.close()
+
+
+@contextmanager
+def vector_index(address: str) -> Iterator[RemoteVectorIndex]:
+    """A new vector index, which is deleted afterwards."""
+    index = open_qdrant_vectors(own_site(address), model_id="m", dimension=DIMENSION)
+    yield index
+    index.delete()
+    index.close()
+
+
+def caught_up(index: RemoteIndex[Answers], log: MemoryChangeLog) -> Answers:
+    """An index at the head of a log."""
+    found = index.catch_up(log)
+    assert found is not None
+    return found
 
 
 def driver_of(index: RemoteIndex[Any]) -> QdrantDriver:

@@ -21,6 +21,7 @@ from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import Word
 from lagotto.testing.indexes import sample_log
+from tests.indexes.qdrant.inside import caught_up
 from tests.servers.qdrant import cluster_address, free_ports, missing, qdrant_cluster
 
 SECRET = "hunter2-hunter2"
@@ -37,6 +38,27 @@ class Failure(grpc.RpcError):
 
     def details(self) -> str:
         return self._details
+
+
+class Question:
+    """Notes the nodes that are asked; fails so many `times`, always for None."""
+
+    def __init__(
+        self,
+        status: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE,
+        details: str = "gone",
+        *,
+        times: int | None = None,
+    ) -> None:
+        self.failure = Failure(status, details)
+        self.times = times
+        self.asked: list[object] = []
+
+    def __call__(self, node: object) -> str:
+        self.asked.append(node)
+        if self.times is None or len(self.asked) <= self.times:
+            raise self.failure
+        return "answer"
 
 
 @pytest.fixture
@@ -91,8 +113,7 @@ async def test_a_server_that_dies_and_comes_back(monkeypatch: pytest.MonkeyPatch
         stranger.close()
         monkeypatch.setenv(API_KEY, SECRET)
         index = open_qdrant_text(site)
-        snapshot = index.catch_up(log)
-        assert snapshot is not None
+        snapshot = caught_up(index, log)
         node.kill()
         with pytest.raises(IndexUnavailableError, match="does not answer") as caught:
             await snapshot.frequencies([Word(("dog",))])
@@ -154,29 +175,20 @@ def test_nodes_are_asked_one_after_another(monkeypatch: pytest.MonkeyPatch) -> N
     down = {2}
     assert server.ask(question, seconds=1) == 0
 
-    def wrong(node: object) -> object:
-        asked.append(node)
-        raise Failure(grpc.StatusCode.INVALID_ARGUMENT, "wrong")
-
-    asked.clear()
+    wrong = Question(grpc.StatusCode.INVALID_ARGUMENT, "wrong")
     with pytest.raises(IndexUnavailableError, match="refused a request"):
         server.ask(wrong)
-    assert asked == [0]
+    assert wrong.asked == [0]
 
 
 def test_searches_ask_one_node_after_none_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     server = QdrantServer(parse_address("qdrant://one,two,three"), timeout=60)
     monkeypatch.setattr(server, "_connected", lambda node: node)
-    asked: list[object] = []
-
-    def question(node: object) -> object:
-        asked.append(node)
-        raise Failure(grpc.StatusCode.UNAVAILABLE, "gone")
-
+    question = Question()
     for _ in range(3):
         with pytest.raises(IndexUnavailableError, match="qdrant://one:6333,two:6333,three:6333"):
             server.ask(question, seconds=0)
-    assert asked == [0, 1, 2, 0, 1]
+    assert question.asked == [0, 1, 2, 0, 1]
 
 
 @pytest.mark.parametrize("name", ["UNAVAILABLE", "RESOURCE_EXHAUSTED", "INTERNAL"])
@@ -184,50 +196,27 @@ def test_transient_errors_are_retried(
     server: QdrantServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "timeout", 60.0)
-    attempts = []
-
-    def question(_: object) -> str:
-        attempts.append(1)
-        if len(attempts) < 3:
-            raise Failure(grpc.StatusCode[name], "later")
-        return "answer"
-
+    question = Question(grpc.StatusCode[name], "later", times=2)
     assert server.ask(question) == "answer"
-    assert len(attempts) == 3
+    assert len(question.asked) == 3
 
 
 def test_retries_end_with_the_time_of_the_search(server: QdrantServer) -> None:
-    attempts = []
-
-    def question(_: object) -> str:
-        attempts.append(1)
-        raise Failure(grpc.StatusCode.UNAVAILABLE, "gone")
-
-    with pytest.raises(IndexUnavailableError, match="gone"):
-        server.ask(question, seconds=0.0)
-    assert len(attempts) == 1
-    with pytest.raises(IndexUnavailableError):
-        server.ask(question)
-    assert len(attempts) > 2
+    for seconds, least, most in ((0.0, 1, 1), (None, 2, 999)):
+        question = Question()
+        with pytest.raises(IndexUnavailableError, match="gone"):
+            server.ask(question, seconds=seconds)
+        assert least <= len(question.asked) <= most
 
 
 def test_searches_do_not_wait_for_a_server_that_is_down(server: QdrantServer) -> None:
-    attempts = []
-
-    def question(_: object) -> str:
-        attempts.append(1)
-        raise Failure(grpc.StatusCode.UNAVAILABLE, "gone")
-
-    with pytest.raises(IndexUnavailableError):
-        server.ask_briefly(question)
-    assert len(attempts) > 1
-    attempts.clear()
-    with pytest.raises(IndexUnavailableError):
-        server.ask_briefly(question)
-    assert len(attempts) == 1
-    with pytest.raises(IndexUnavailableError):
-        server.ask(question)  # a follower has time
-    assert len(attempts) > 1
+    """A follower has time."""
+    brief, patient = server.ask_briefly, server.ask
+    for ask, least, most in ((brief, 2, 999), (brief, 1, 1), (patient, 2, 999)):
+        question = Question()
+        with pytest.raises(IndexUnavailableError):
+            ask(question)
+        assert least <= len(question.asked) <= most
 
 
 def test_what_a_server_refuses_is_not_retried(
@@ -235,15 +224,10 @@ def test_what_a_server_refuses_is_not_retried(
 ) -> None:
     monkeypatch.setenv(API_KEY, SECRET)
     caplog.set_level(logging.DEBUG)
-    attempts = []
-
-    def question(_: object) -> str:
-        attempts.append(1)
-        raise Failure(grpc.StatusCode.INVALID_ARGUMENT, f"bad request with {SECRET}")
-
+    question = Question(grpc.StatusCode.INVALID_ARGUMENT, f"bad request with {SECRET}")
     with pytest.raises(IndexUnavailableError, match=r"bad request with \*\*\*") as caught:
         server.ask(question)
-    assert len(attempts) == 1
+    assert len(question.asked) == 1
     assert SECRET not in str(caught.value) + repr(caught.value) + caplog.text
 
 

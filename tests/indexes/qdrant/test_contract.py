@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
 
 import pytest
 from qdrant_client import models
 
 from lagotto.indexes.base import TextSnapshot, VectorSnapshot
-from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors
 from lagotto.indexes.qdrant.driver import QdrantDriver
 from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.registry import IndexSite
@@ -24,12 +22,15 @@ from lagotto.testing.indexes import (
     VectorIndexContract,
     sample_log,
 )
-from tests.indexes.qdrant.inside import collection_of, collections_on, server_of
+from tests.indexes.qdrant.inside import (
+    caught_up,
+    collection_of,
+    collections_on,
+    server_of,
+    text_index,
+    vector_index,
+)
 from tests.indexes.remote_contract import Clock, RemoteVectorContract
-
-
-def same_keys(log: MemoryChangeLog) -> Mapping[int, int]:
-    return {key: key for key in log.chunks}
 
 
 class TestVectors(VectorIndexContract, FollowingVectorContract):
@@ -42,17 +43,10 @@ class TestVectors(VectorIndexContract, FollowingVectorContract):
         self, log: MemoryChangeLog
     ) -> AsyncIterator[tuple[VectorSnapshot, Mapping[int, int]]]:
         with self.index() as index:
-            found = index.catch_up(log)
-            assert found is not None
-            yield found, same_keys(log)
+            yield caught_up(index, log), {key: key for key in log.chunks}
 
-    @contextmanager
-    def index(self) -> Iterator[RemoteVectorIndex]:
-        site = IndexSite(secrets.token_hex(16), timeout=20, address=self.address)
-        index = open_qdrant_vectors(site, model_id="m", dimension=DIMENSION)
-        yield index
-        index.delete()
-        index.close()
+    def index(self) -> AbstractContextManager[RemoteVectorIndex]:
+        return vector_index(self.address)
 
 
 class TestQuantizedVectors(TestVectors):
@@ -82,17 +76,10 @@ class TestText(TextIndexContract, FollowingTextContract):
         self, log: MemoryChangeLog
     ) -> AsyncIterator[tuple[TextSnapshot, Mapping[int, int]]]:
         with self.index() as index:
-            found = index.catch_up(log)
-            assert found is not None
-            yield found, same_keys(log)
+            yield caught_up(index, log), {key: key for key in log.chunks}
 
-    @contextmanager
-    def index(self) -> Iterator[QdrantTextIndex]:
-        site = IndexSite(secrets.token_hex(16), timeout=20, address=self.address)
-        index = open_qdrant_text(site)
-        yield index
-        index.delete()
-        index.close()
+    def index(self) -> AbstractContextManager[QdrantTextIndex]:
+        return text_index(self.address)
 
 
 class TestRemoteIndex(RemoteVectorContract):

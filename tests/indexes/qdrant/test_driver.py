@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 from qdrant_client import models
 
-from lagotto.filters import Eq
 from lagotto.indexes import remote
-from lagotto.indexes.base import ChunkKeys, FilterKeys, Finding
+from lagotto.indexes.base import ChunkKeys, Finding
 from lagotto.indexes.qdrant import driver, open_qdrant_text
 from lagotto.indexes.qdrant import text as text_module
 from lagotto.indexes.qdrant.driver import SPARSE, visible
 from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.remote import RemoteIndex, RemoteVectorIndex
-from lagotto.indexes.text_query import Term, TextQuery, Word, single_words
+from lagotto.indexes.text_query import Term, TextQuery, Word
 from lagotto.testing.indexes import (
     QUERIES,
     TEXTS,
@@ -25,46 +24,19 @@ from lagotto.testing.indexes import (
     sample_log,
     unit_vector,
 )
-from tests.indexes.qdrant.inside import collection_of, collections_on, server_of, state_of
+from tests.indexes.qdrant.inside import (
+    caught_up,
+    collection_of,
+    collections_on,
+    server_of,
+    state_of,
+)
 
 LAKE = TextQuery(((Term("lake"),),))
 
 
 def keys(*some: int) -> ChunkKeys:
     return np.array(some, np.int64)
-
-
-async def test_a_crash_between_points_and_state(
-    site: IndexSite, text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = sample_log(TEXTS[:3])
-    assert text.catch_up(log) is not None
-    log.add("one more lake", language="en")
-    log.add("a lake that goes", language="en")
-    log.remove(2)
-
-    def crash(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(text.driver, "write_state", crash)
-        with pytest.raises(KeyboardInterrupt):
-            text.catch_up(log)
-    log.remove(5)  # its point is on the server already
-    another = open_qdrant_text(site)
-    another.refresh()
-    lagging = another.latest(log)
-    assert lagging is not None
-    assert lagging.position.seq == 3
-    assert await lagging.frequencies(single_words(["lake", "dog"])) == [0, 2]
-    followed = another.catch_up(log)
-    assert followed is not None
-    assert followed.position == log.head
-    assert (await followed.search(LAKE, k=9, allowed=None)).keys.tolist() == [4]
-    assert await followed.frequencies(single_words(["lake", "dog"])) == [1, 1]
-    assert (await followed.statistics()).chunks == 3
-    assert another.check(log).level == "ok"
-    another.close()
 
 
 async def test_removals_are_visible_to_older_snapshots(
@@ -75,14 +47,10 @@ async def test_removals_are_visible_to_older_snapshots(
     log.remove(9)
     then = log.fork()
     text.catch_up(log.fork())
-    old_text, old_vectors = text.catch_up(then), vectors.catch_up(then)
+    old_text, old_vectors = caught_up(text, then), caught_up(vectors, then)
     log.remove(4)
     log.add("a lake", unit_vector(50), language="en")
-    new_text, new_vectors = text.catch_up(log), vectors.catch_up(log)
-    assert old_text
-    assert old_vectors
-    assert new_text
-    assert new_vectors
+    new_text, new_vectors = caught_up(text, log), caught_up(vectors, log)
     everything = keys(*range(1, 99))
     lake = Word(("lake",))
     assert (await old_text.matching(lake, everything)).tolist() == [4, 7]
@@ -106,8 +74,7 @@ async def test_a_slow_follower_does_not_bring_removed_chunks_back(
     slow = open_qdrant_text(site)
     begun = state_of(slow)
     log.remove(4)
-    snapshot = text.catch_up(log.fork())
-    assert snapshot is not None
+    snapshot = caught_up(text, log.fork())
     log.add("a marsh", language="en")
     slow._applied(begun, log, len(TEXTS), log.head.seq)
     assert await snapshot.frequencies([Word(("lake",))]) == [1]
@@ -115,26 +82,13 @@ async def test_a_slow_follower_does_not_bring_removed_chunks_back(
     slow.close()
 
 
-async def test_other_metadata_is_found_by_filters(
-    vectors: RemoteVectorIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(remote, "SCORED_FROM_RECORD", 3)
+def test_other_metadata_replaces_all_fields(vectors: RemoteVectorIndex) -> None:
     log = MemoryChangeLog()
-    for number in range(9):
-        color = "red" if number < 6 else "blue"
-        log.add("", unit_vector(number), fields={"color": (color,), "old": (1,)})
-    assert vectors.catch_up(log) is not None
-    for key in (2, 5):
-        log.update(key, {"color": ("blue",)})
-    blue = FilterKeys(keys(2, 5, 7, 8, 9), where=Eq("color", "blue"))
-    for take in (vectors.latest, vectors.catch_up):
-        snapshot = take(log)
-        assert snapshot is not None
-        assert (snapshot.position == log.head) == (take == vectors.catch_up)
-        nearest = await snapshot.search(unit_vector(1), k=1, allowed=blue)
-        assert nearest.keys.tolist() == [2]
-        found = await snapshot.search(unit_vector(1), k=9, allowed=blue)
-        assert set(found.keys.tolist()) == {2, 5, 7, 8, 9}
+    for number in range(3):
+        log.add("", unit_vector(number), fields={"color": ("red",), "old": (1,)})
+    caught_up(vectors, log)
+    log.update(2, {"color": ("blue",)})
+    caught_up(vectors, log)
     stored = server_of(vectors).ask(
         lambda client: client.retrieve(collection_of(vectors), [1, 2], with_payload=True)
     )
@@ -305,8 +259,7 @@ async def test_many_ranges(text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatc
     log = sample_log()
     for key in (1, 5):
         log.remove(key)
-    followed = text.catch_up(log)
-    assert followed is not None
+    followed = caught_up(text, log)
     assert (await followed.statistics()).chunks == len(TEXTS) - 2
     found = await followed.search(QUERIES[1], k=9, allowed=None)
     assert set(found.keys.tolist()) == {4, 7}

@@ -11,7 +11,7 @@ import pytest
 from lagotto.stores.postgres.database import EXTENSIONS
 from lagotto.stores.postgres.store import PostgresStore
 from tests.servers.postgres import PostgresServer
-from tests.stores.postgres.schemas import GIVEN, own_schema
+from tests.stores.postgres.schemas import GIVEN, opened, own_schema
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +37,5 @@ def location(server_url: str) -> Iterator[str]:
 @pytest.fixture
 async def store(location: str) -> AsyncIterator[PostgresStore]:
     """An empty base, open."""
-    store = PostgresStore(location)
-    await store.open()
-    yield store
-    await store.close()
+    async with opened(location) as store:
+        yield store

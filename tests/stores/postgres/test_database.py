@@ -26,7 +26,7 @@ from lagotto.stores.postgres.database import WRITER, PoolSettings, parse_locatio
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.stores.registry import create_store
 from lagotto.testing.stores import DOCUMENTS, entries, entry, text_ids
-from tests.stores.postgres.schemas import own_database, own_schema
+from tests.stores.postgres.schemas import opened, own_database, own_schema
 
 
 @pytest.fixture
@@ -126,19 +126,18 @@ async def test_tables_of_somebody_else(location: str) -> None:
         await PostgresStore(location).open()
 
 
-async def test_a_base_of_a_newer_version(store: PostgresStore, location: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("value = '999'", "upgrade Lagotto"),
+        ("name = 'schema_version', value = '11'", r"`lagotto export .*`lagotto import "),
+    ],
+)
+@pytest.mark.usefixtures("store")
+async def test_a_base_of_another_version(location: str, change: str, problem: str) -> None:
     with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute("UPDATE setting SET value = '999' WHERE name = 'schema'")
-    with pytest.raises(NotABaseError, match="upgrade Lagotto"):
-        await PostgresStore(location).open()
-
-
-async def test_a_base_from_before_the_first_release(store: PostgresStore, location: str) -> None:
-    with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute(
-            "UPDATE setting SET name = 'schema_version', value = '11' WHERE name = 'schema'"
-        )
-    with pytest.raises(NotABaseError, match=r"`lagotto export .*`lagotto import "):
+        connection.execute(f"UPDATE setting SET {change} WHERE name = 'schema'")
+    with pytest.raises(NotABaseError, match=problem):
         await PostgresStore(location).open()
 
 
@@ -158,24 +157,20 @@ async def test_a_guest_may_search_but_not_write(
     guest: str, store: PostgresStore, location: str
 ) -> None:
     await store.write(await entries())
-    visitor = PostgresStore(guest)
-    await visitor.open()
-    assert (await visitor.info()).documents == len(DOCUMENTS)
-    with pytest.raises(StoreReadOnlyError, match="permission denied"):
-        await visitor.write(await entries())
-    await visitor.close()
+    async with opened(guest) as visitor:
+        assert (await visitor.info()).documents == len(DOCUMENTS)
+        with pytest.raises(StoreReadOnlyError, match="permission denied"):
+            await visitor.write(await entries())
 
 
 async def test_a_busy_base(location: str, store: PostgresStore) -> None:
-    impatient = PostgresStore(location, busy_timeout=0.05)
-    await impatient.open()
-    with psycopg.connect(location) as other:
-        schema = "current_schema()::regnamespace::oid::int"
-        other.execute(f"SELECT pg_advisory_xact_lock({WRITER}, {schema})")
-        with pytest.raises(StoreBusyError, match="another process is writing"):
-            await impatient.write(await entries())
-    await impatient.write(await entries())
-    await impatient.close()
+    async with opened(location, busy_timeout=0.05) as impatient:
+        with psycopg.connect(location) as other:
+            schema = "current_schema()::regnamespace::oid::int"
+            other.execute(f"SELECT pg_advisory_xact_lock({WRITER}, {schema})")
+            with pytest.raises(StoreBusyError, match="another process is writing"):
+                await impatient.write(await entries())
+        await impatient.write(await entries())
 
 
 async def test_an_extension_that_the_server_does_not_have(
@@ -198,14 +193,10 @@ async def test_bases_in_schemas_of_one_database(server_url: str) -> None:
     with own_database(server_url) as empty, own_schema(empty) as second:
         with own_schema(empty) as first:
             for location in (first, second):
-                store = PostgresStore(location)
-                await store.open()
-                await store.write([await entry(DOCUMENTS[0])])
-                await store.close()
-        store = PostgresStore(second)
-        await store.open()
-        assert await text_ids(store, "oak") == ["truffle"]
-        await store.close()
+                async with opened(location) as store:
+                    await store.write([await entry(DOCUMENTS[0])])
+        async with opened(second) as store:
+            assert await text_ids(store, "oak") == ["truffle"]
 
 
 async def test_bases_that_are_made_at_once_in_one_database(server_url: str) -> None:

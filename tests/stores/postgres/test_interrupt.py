@@ -102,32 +102,29 @@ class TestDeadline:
         assert await text_ids(store, "dog") == []
 
 
+async def sleep(store: PostgresStore, query: str) -> None:
+    async with store.view(And()) as view:
+        await reader_of(view).rows(query)
+
+
 class TestCalledOff:
     async def test_it_ends_on_the_server(self, store: PostgresStore, location: str) -> None:
-        async def sleep() -> None:
-            async with store.view(And()) as view:
-                await reader_of(view).rows("SELECT pg_sleep(600)")
-
-        task = asyncio.create_task(sleep())
-        await until_at_work(location, "SELECT pg_sleep(600)")
+        query = "SELECT pg_sleep(600)"
+        task = asyncio.create_task(sleep(store, query))
+        await until_at_work(location, query)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert at_work(location, "SELECT pg_sleep(600)").count("active") == 0
+        assert at_work(location, query).count("active") == 0
         assert await text_ids(store, "dog") == []
 
     async def test_by_an_administrator(self, store: PostgresStore, location: str) -> None:
-        async def sleep() -> None:
-            async with store.view(And()) as view:
-                await reader_of(view).rows("SELECT pg_sleep(601)")
-
-        task = asyncio.create_task(sleep())
-        await until_at_work(location, "SELECT pg_sleep(601)")
+        query = "SELECT pg_sleep(601)"
+        task = asyncio.create_task(sleep(store, query))
+        await until_at_work(location, query)
         with psycopg.connect(location) as connection:
-            connection.execute(
-                "SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
-                "WHERE query = 'SELECT pg_sleep(601)'"
-            )
+            cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = %s"
+            connection.execute(cancel, [query])
         with pytest.raises(StoreBusyError, match="user request"):
             await task
 

@@ -23,7 +23,7 @@ from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.stores import DOCUMENTS, entries, entry, text_ids
 from tests.counting import CountingEmbedder
 from tests.servers.postgres import PostgresServer
-from tests.stores.postgres.schemas import in_schema, server_to_stop
+from tests.stores.postgres.schemas import in_schema, opened, server_to_stop
 
 FILES = 6 * BATCH_DOCUMENTS
 LATE_ENOUGH = 4 * BATCH_DOCUMENTS
@@ -64,11 +64,9 @@ def location(server: PostgresServer) -> str:
 @pytest.fixture
 async def store(location: str) -> AsyncIterator[PostgresStore]:
     """A base with DOCUMENTS in it."""
-    store = PostgresStore(location)
-    await store.open()
-    await store.write(await entries())
-    yield store
-    await store.close()
+    async with opened(location) as store:
+        await store.write(await entries())
+        yield store
 
 
 @pytest.fixture
@@ -139,11 +137,9 @@ async def test_a_restart_that_nobody_notices(
     server: PostgresServer, store: PostgresStore, mode: str
 ) -> None:
     for _ in range(2):
-        server.stop(mode=mode)
-        server.start()
+        server.restart(mode=mode)
         assert set(await text_ids(store, "truffles")) == {"dog", "truffle"}
-        server.stop(mode=mode)
-        server.start()
+        server.restart(mode=mode)
         await store.write([await entry(Document(id="new", text="New."))])
     await assert_sound(store)
 
@@ -207,9 +203,7 @@ async def test_a_base_restored_while_the_server_runs(location: str, store: Postg
         (schema,) = connection.execute("SELECT current_schema()").fetchone() or ("",)
         connection.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(schema)))
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
-    restored = PostgresStore(location)
-    await restored.open()
-    await restored.write([await entry(Document(id="a", text="A dog."))])
-    await restored.write([await entry(Document(id="b", text="Another dog.", title="x"))])
-    await restored.close()
+    async with opened(location) as restored:
+        await restored.write([await entry(Document(id="a", text="A dog."))])
+        await restored.write([await entry(Document(id="b", text="Another dog.", title="x"))])
     assert await text_ids(store, "dog", Eq("title", "x")) == ["b"]

@@ -14,13 +14,14 @@ from lagotto.filters import And, Eq
 from lagotto.stores.base import Store
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.stores import StoreContract, entries
-from tests.stores.postgres.schemas import own_schema
+from tests.stores.postgres.schemas import opened, own_schema
 from tests.stores.qdrant.followers import check_that_one_waits
 
 
 @asynccontextmanager
-async def made(location: str, address: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(location, text_index=address, vector_index=address)
+async def made(location: str, address: str, *, text: bool = True) -> AsyncIterator[PostgresStore]:
+    text_index = address if text else None
+    store = PostgresStore(location, text_index=text_index, vector_index=address)
     await store.open()
     try:
         yield store
@@ -73,32 +74,22 @@ async def test_another_user_has_to_name_the_indexes(
         await store.update_indexes()
         monkeypatch.setattr(trust, "_named", set())
         monkeypatch.setenv("LAGOTTO_CONFIG", str(tmp_path))
-        other = PostgresStore(location)
-        await other.open()
-        try:
+        async with opened(location) as other:
             async with other.view(And()) as view:
                 assert len(view.degraded) == 2
                 assert all("LAGOTTO_TRUST" in leg.why for leg in view.degraded)
             problems = [item for item in await other.check() if item.level == "problem"]
             assert ["not used" in item.what for item in problems] == [True, True]
             assert len((await other.info()).degraded) > 0
-        finally:
-            await other.close()
 
 
 async def test_one_index_may_stay_in_tables(location: str, qdrant_address: str) -> None:
-    store = PostgresStore(location, vector_index=qdrant_address)
-    await store.open()
-    try:
+    async with made(location, qdrant_address, text=False) as store:
         await store.write(await entries())
         await store.update_indexes()
         kinds = {state.role: state.kind for state in (await store.info()).indexes}
         assert kinds == {"text": "postings", "vectors": "qdrant"}
         assert not [item for item in await store.check() if item.level == "problem"]
-    finally:
-        for index in store.remote.open.by_role().values():
-            index.delete()
-        await store.close()
 
 
 async def test_one_process_follows_at_a_time(

@@ -279,7 +279,5 @@ async def waiting(location: str, kind: str, *, count: int = 1) -> None:
 class TestReuse(ReuseContract):
     @pytest.fixture
     async def store(self, location: str) -> AsyncIterator[Store]:
-        store = PostgresStore(location)
-        await store.open()
-        yield store
-        await store.close()
+        async with opened(location) as store:
+            yield store

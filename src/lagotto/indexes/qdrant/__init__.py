@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from lagotto.indexes.qdrant.text import QdrantTextIndex
     from lagotto.indexes.remote import RemoteVectorIndex
 
-LAYOUT = "2"
-"""Of points and state; other layouts have other names."""
+LAYOUT = "2"  # of points and state; other layouts have other names
 
 
 def open_qdrant_text(site: IndexSite) -> QdrantTextIndex:

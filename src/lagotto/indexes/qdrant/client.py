@@ -13,10 +13,11 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from operator import methodcaller
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl, urlsplit
 
 import grpc
 from qdrant_client import QdrantClient
@@ -43,8 +44,7 @@ _CHOICES = {
 _OPTIONS = ("shards", "replicas", "write_consistency", *_CHOICES, "grpc_port")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAddress:
+class NodeAddress(NamedTuple):
     """Where a server listens, for REST and for gRPC."""
 
     host: str = "localhost"
@@ -89,7 +89,17 @@ class QdrantAddress:
 
 def parse_address(address: str) -> QdrantAddress:
     """Read an address; ConfigError if something in it is unknown or impossible."""
-    split = _split(address)
+    try:
+        split = urlsplit("qdrant://localhost" if address in ("", "qdrant") else address)
+    except ValueError as exc:
+        raise ConfigError(_BAD_HOST) from exc
+    if split.scheme != "qdrant" or split.fragment or not split.netloc:
+        raise ConfigError(f"not the address of a Qdrant server; {EXAMPLE}")
+    if "@" in split.netloc:
+        # not shown: it is the key
+        raise ConfigError(
+            f"a qdrant address must not contain a key, since it is stored; set {API_KEY} instead"
+        )
     options = _options(split.query)
     prefix = split.path.strip("/")
     if not _PREFIX.fullmatch(prefix):
@@ -101,51 +111,48 @@ def parse_address(address: str) -> QdrantAddress:
     written = options.get("write_consistency", str((replicas + 1) // 2))
     return QdrantAddress(
         nodes=_nodes(split.netloc, options.get("grpc_port")),
-        https=_choice("https", options) == "true",
+        https=options["https"] == "true",
         prefix=prefix,
         shards=_number("shards", options.get("shards", "1")),
         replicas=replicas,
         write_consistency=_number("write_consistency", written),
-        quantize=_choice("quantize", options),
-        sharding=_choice("sharding", options),
+        quantize=options["quantize"],
+        sharding=options["sharding"],
     )
 
 
-def _split(address: str) -> SplitResult:
-    if address in ("", "qdrant"):
-        address = "qdrant://localhost"
-    try:
-        split = urlsplit(address)
-    except ValueError as exc:
-        raise ConfigError(_BAD_HOST) from exc
-    if split.scheme != "qdrant" or split.fragment or not split.netloc:
-        raise ConfigError(f"not the address of a Qdrant server; {EXAMPLE}")
-    if "@" in split.netloc:
-        # not shown: it is the key
-        raise ConfigError(
-            f"a qdrant address must not contain a key, since it is stored; set {API_KEY} instead"
-        )
-    return split
-
-
 def _options(query: str) -> dict[str, str]:
-    """The options by name; their values are not shown in errors, one may be a key."""
+    """The options by name; their values are not shown in errors of names, one may be a key."""
     pairs = parse_qsl(query, keep_blank_values=True)
-    options = dict(pairs)
+    options = {name: known[0] for name, known in _CHOICES.items()} | dict(pairs)
     for name in options:
         if name not in _OPTIONS:
             raise ConfigError(
                 f"unknown option {name!r} in a qdrant address; available: "
                 f"{', '.join(_OPTIONS)}{did_you_mean(name, _OPTIONS)}"
             )
-    if len(pairs) != len(options):
+    if len(pairs) != len(dict(pairs)):
         raise ConfigError("a qdrant address has an option twice")
+    for name, known in _CHOICES.items():
+        if options[name] not in known:
+            raise ConfigError(
+                f"{name}={options[name]} in a qdrant address: it must be one of {', '.join(known)}"
+            )
     return options
 
 
 def _nodes(hosts: str, grpc_ports: str | None) -> tuple[NodeAddress, ...]:
     """The nodes of a comma-separated list; a port of gRPC for each of them, or one for all."""
-    nodes = [_host_and_port(each) for each in hosts.split(",")]
+    nodes = []
+    for host in hosts.split(","):
+        try:
+            split = urlsplit(f"//{host}")
+            port = 6333 if split.port is None else split.port
+        except ValueError as exc:
+            raise ConfigError(_BAD_HOST) from exc
+        if not split.hostname or port == 0:
+            raise ConfigError(_BAD_HOST)
+        nodes.append((split.hostname, port))
     ports = [port + 1 for _, port in nodes]
     if grpc_ports is not None:
         ports = [_number("grpc_port", each) for each in grpc_ports.split(",")]
@@ -158,47 +165,19 @@ def _nodes(hosts: str, grpc_ports: str | None) -> tuple[NodeAddress, ...]:
     return tuple(NodeAddress(*node, port) for node, port in zip(nodes, ports, strict=True))
 
 
-def _host_and_port(text: str) -> tuple[str, int]:
-    try:
-        split = urlsplit(f"//{text}")
-        port = split.port
-    except ValueError as exc:
-        raise ConfigError(_BAD_HOST) from exc
-    if not split.hostname or port == 0:
-        raise ConfigError(_BAD_HOST)
-    return split.hostname, port or 6333
-
-
 def _number(name: str, text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
         raise ConfigError(f"{name}={text} in a qdrant address: it must be a number from 1 on")
     return int(text)
 
 
-def _choice(name: str, options: Mapping[str, str]) -> str:
-    """One of the values of an option, the first if it is not given."""
-    known = _CHOICES[name]
-    text = options.get(name, known[0])
-    if text not in known:
-        raise ConfigError(
-            f"{name}={text} in a qdrant address: it must be one of {', '.join(known)}"
-        )
-    return text
-
-
 OLDEST_SERVER = (1, 13)
 """Older servers ignore what they do not know, such as exact facets, instead of refusing it."""
 
 FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 2.0
-"""Seconds between two attempts."""
-
-SEARCH_SECONDS = 2.0
-"""For which a search asks again before it goes on without the index."""
-
-REST_SECONDS = 5.0
-"""After which searches ask a server more than once again that did not answer."""
-
+LONGEST_PAUSE = 2.0  # seconds between two attempts
+SEARCH_SECONDS = 2.0  # for which a search asks again before it goes on without the index
+REST_SECONDS = 5.0  # after which searches ask a server more than once again that did not answer
 CHANNEL = {
     "grpc.initial_reconnect_backoff_ms": 100,
     "grpc.min_reconnect_backoff_ms": 100,
@@ -268,19 +247,25 @@ class QdrantServer:
                     f"the connection to the Qdrant server {self.address.shown} was closed"
                 ) from exc
             except (grpc.RpcError, ApiException) as exc:
-                if _is_transient(exc):
+                transient = not isinstance(exc, grpc.RpcError) or exc.code() in _TRANSIENT
+                if transient:
                     self._leave(node)
                     if others > 0:
                         others -= 1
                         continue
                 wait = pause * random.uniform(0.5, 1.0)
-                if not _is_transient(exc) or time.monotonic() + wait > last:
-                    if seconds is not None and _is_transient(exc):
+                if not transient or time.monotonic() + wait > last:
+                    if seconds is not None and transient:
                         self._rests_until = time.monotonic() + REST_SECONDS
-                    raise self._translated(exc) from None  # the cause may quote what we sent
+                    # the cause may quote what we sent
+                    raise self._translated(exc, transient=transient) from None
             checkpoint()
             time.sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def call(self, method: str, *arguments: object, **options: object) -> Any:
+        """Call a method of the client; see `ask`."""
+        return self.ask(methodcaller(method, *arguments, **options))
 
     def ask_briefly(self, question: Callable[[QdrantClient], T], left: float | None = None) -> T:
         """The answer for a search, which has `left` seconds."""
@@ -332,16 +317,18 @@ class QdrantServer:
     def _check_version(self, version: str) -> None:
         found = _VERSION.match(version)
         if found is None or (int(found[1]), int(found[2])) < OLDEST_SERVER:
-            oldest = ".".join(map(str, OLDEST_SERVER))
             raise IndexUnavailableError(
                 f"the Qdrant server {self.address.shown} has version {version}; "
-                f"upgrade it to {oldest} or newer"
+                f"upgrade it to {'.'.join(map(str, OLDEST_SERVER))} or newer"
             )
 
-    def _translated(self, exc: Exception) -> IndexUnavailableError:
-        code = exc.code() if isinstance(exc, grpc.RpcError) else None
-        what = _without_key(_details(exc))
-        where = self.address.shown
+    def _translated(self, exc: Exception, *, transient: bool) -> IndexUnavailableError:
+        code, what, where = None, type(exc).__name__, self.address.shown
+        if isinstance(exc, grpc.RpcError):
+            code = exc.code()
+            what = f"{exc.details() or 'no details'} ({code.name})"
+            if key := os.environ.get(API_KEY):
+                what = what.replace(key, "***")
         if code == grpc.StatusCode.NOT_FOUND:
             return MissingEpochError(f"Qdrant server {where}: {what}; search again")
         if "already exists" in what:
@@ -350,27 +337,10 @@ class QdrantServer:
             return IndexUnavailableError(
                 f"the Qdrant server {where} refuses access: {what}; set {API_KEY} to a valid key"
             )
-        if not _is_transient(exc):
+        if not transient:
             return IndexUnavailableError(f"the Qdrant server {where} refused a request: {what}")
         ports = ", ".join(map(str, sorted({node.grpc_port for node in self.address.nodes})))
         return IndexUnavailableError(
             f"the Qdrant server {where} does not answer: {what}; check that it runs and that its "
             f"gRPC port {ports} can be reached"
         )
-
-
-def _is_transient(exc: Exception) -> bool:
-    if isinstance(exc, grpc.RpcError):
-        return exc.code() in _TRANSIENT
-    return True
-
-
-def _details(exc: Exception) -> str:
-    if isinstance(exc, grpc.RpcError):
-        return f"{exc.details() or 'no details'} ({exc.code().name})"
-    return type(exc).__name__
-
-
-def _without_key(text: str) -> str:
-    key = os.environ.get(API_KEY)
-    return text.replace(key, "***") if key else text

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
+from functools import partial
 from operator import methodcaller
 from typing import Any, TypeVar
 from uuid import UUID
@@ -23,7 +23,7 @@ from qdrant_client.conversions.conversion import RestToGrpc
 
 from lagotto._internal.concurrency import checkpoint, give_way, in_thread
 from lagotto.documents import Vector, digest
-from lagotto.indexes.base import ChangeLog, ChunkKeys, Hits
+from lagotto.indexes.base import ChangeLog, ChunkKeys, Hits, sampled_ranges
 from lagotto.indexes.pushdown import AnyOf, Condition, Joined, Payload
 from lagotto.indexes.qdrant.client import ExistsError, QdrantServer, parse_address
 from lagotto.indexes.registry import IndexSite
@@ -41,31 +41,19 @@ from lagotto.request_context import time_left
 
 T = TypeVar("T")
 
-POINTS_PER_WRITE = 250
-"""Points or ids in a request that writes."""
-
-MOST_KEYS = 10_000
-"""Keys in a condition."""
-
+POINTS_PER_WRITE = 250  # points or ids in a request that writes
+MOST_KEYS = 10_000  # keys in a condition
 CHUNKS_COMPARED = 10_000
 """Chunks whose keys a check compares with those of the record at once, and the most whose points
 it compares."""
 
-LEAST_EFFORT = 128
-"""Candidates that a search in the graph keeps, or twice as many as it returns."""
-
-FLOAT_TOLERANCE = 1e-5
-"""A server has 32-bit floats."""
-
+LEAST_EFFORT = 128  # candidates that a search in the graph keeps, or twice as many as it returns
+FLOAT_TOLERANCE = 1e-5  # a server has 32-bit floats
 KEY, REMOVED, FIELDS, STATE = "key", "removed", "f", "state"
 """Payload names: a chunk's key, the change that removed it, its fields; the state of an index."""
 
-TENANT = "k_collection"
-"""The field by which a server keeps points together."""
-
-SPARSE = "text"
-"""The name of a sparse vector."""
-
+TENANT = "k_collection"  # the field by which a server keeps points together
+SPARSE = "text"  # the name of a sparse vector
 ALL_SHARDS = "state"
 """A shard key without points: nothing can be indexed in a collection without any."""
 
@@ -106,38 +94,37 @@ class QdrantDriver(RemoteDriver):
         return str((found[0].payload or {})[STATE]) if found else None
 
     def write_state(self, text: str) -> None:
+        point = models.PointStruct(id=self._id, vector={}, payload={STATE: text})
+        put = partial(
+            self.server.call, "upsert", self._states, [point], wait=True, ordering=ORDERING
+        )
         try:
-            self._put_state(text)
+            put()
         except MissingEpochError:
             self._create(self._states)
-            self._put_state(text)
-
-    def _put_state(self, text: str) -> None:
-        point = models.PointStruct(id=self._id, vector={}, payload={STATE: text})
-        self.server.ask(
-            lambda client: client.upsert(self._states, [point], wait=True, ordering=ORDERING)
-        )
+            put()
 
     def create(self, epoch: str) -> None:
         name, address = self.collection(epoch), self.server.address
         by_collection = address.sharding == "collection"
-        vectors: models.VectorParams | None = None
+        space: dict[str, Any] = {"sparse_vectors_config": {SPARSE: models.SparseVectorParams()}}
         if self._dimension is not None:
             # The record's vectors have unit length, so the dot product is the cosine.
-            compressed = address.quantize != "none"
             vectors = models.VectorParams(
-                size=self._dimension, distance=models.Distance.DOT, on_disk=compressed or None
+                size=self._dimension,
+                distance=models.Distance.DOT,
+                on_disk=address.quantize != "none" or None,
             )
+            quantized = _INT8 if address.quantize == "int8" else None
+            space = {"vectors_config": vectors, "quantization_config": quantized}
         self._create(
             name,
-            vectors_config=vectors or {},
-            sparse_vectors_config=None if vectors else {SPARSE: models.SparseVectorParams()},
             shard_number=address.shards,
             sharding_method=models.ShardingMethod.CUSTOM if by_collection else None,
-            quantization_config=_INT8 if vectors and address.quantize == "int8" else None,
+            **space,
         )
         if by_collection:
-            self._make(lambda client: client.create_shard_key(name, ALL_SHARDS))
+            self._make("create_shard_key", name, ALL_SHARDS)
         for number in (KEY, REMOVED):
             self._index(name, number, models.PayloadSchemaType.INTEGER)
         for keyword in self._keywords:
@@ -146,24 +133,21 @@ class QdrantDriver(RemoteDriver):
     def _create(self, name: str, **options: Any) -> None:
         address = self.server.address
         self._make(
-            lambda client: client.create_collection(
-                name,
-                replication_factor=address.replicas,
-                write_consistency_factor=address.write_consistency,
-                **{"vectors_config": {}, **options},
-            )
+            "create_collection",
+            name,
+            replication_factor=address.replicas,
+            write_consistency_factor=address.write_consistency,
+            **{"vectors_config": {}, **options},
         )
 
-    def _make(self, request: Callable[[QdrantClient], bool]) -> None:
+    def _make(self, method: str, *arguments: object, **options: object) -> None:
         """Make something that an attempt may have made which was not answered in time."""
         with suppress(ExistsError):
-            self.server.ask(request)
+            self.server.call(method, *arguments, **options)
 
-    def _index(
-        self, name: str, field: str, schema: models.PayloadSchemaType | models.KeywordIndexParams
-    ) -> None:
+    def _index(self, name: str, field: str, schema: object) -> None:
         """Index a payload field before the next write, so that conditions on it are quick."""
-        self.server.ask(lambda client: client.create_payload_index(name, field, schema, wait=False))
+        self.server.call("create_payload_index", name, field, schema, wait=False)
 
     def index_fields(self, epoch: str, names: Sequence[str]) -> None:
         for name in names:
@@ -176,7 +160,8 @@ class QdrantDriver(RemoteDriver):
             placed[shard_key(point.collection) if known else None].append(point)
         for shard, some in placed.items():
             if known and shard is not None and shard not in known:
-                self._add_shard(epoch, shard)
+                self._make("create_shard_key", self.collection(epoch), shard)
+                self._shard_keys[epoch] |= {shard}
             for batch in batches(some, POINTS_PER_WRITE):
                 self._upsert(epoch, shard, batch)
         return {}
@@ -219,30 +204,21 @@ class QdrantDriver(RemoteDriver):
         return {}
 
     def mark_removed(self, state: RemoteState, keys: ChunkKeys, seq: int) -> tuple[int, int]:
-        shards = self._all_shards(state.epoch)
+        shards, name = self._all_shards(state.epoch), self.collection(state.epoch)
+        state = replace(state, removals=True)
         chunks = length = 0
         for some in batches(keys.tolist(), POINTS_PER_WRITE):
-            lengths = self._lengths(state, some)
-            chunks += len(lengths)
-            length += sum(lengths)
+            page: dict[str, Any] = {"limit": len(some), "with_payload": ["length"]}
+            where = visible(state, by_keys(some))
+            points, _ = self.server.call("scroll", name, where, **page)
+            chunks += len(points)
+            length += sum(int((point.payload or {}).get("length", 0)) for point in points)
             # the least number stays, whichever updater marks a point first
             marked = models.Filter(must=[by_keys(some)], must_not=[_removed_up_to(seq)])
             self._write(
                 state.epoch, "set_payload", {REMOVED: seq}, points=marked, shard_key_selector=shards
             )
         return chunks, length
-
-    def _lengths(self, state: RemoteState, keys: Sequence[int]) -> list[int]:
-        """The lengths of those of `keys` that are visible."""
-        points, _ = self.server.ask(
-            lambda client: client.scroll(
-                self.collection(state.epoch),
-                visible(replace(state, removals=True), by_keys(keys)),
-                limit=len(keys),
-                with_payload=["length"],
-            )
-        )
-        return [int((point.payload or {}).get("length", 0)) for point in points]
 
     def delete_points(self, state: RemoteState, keys: ChunkKeys) -> None:
         shards = self._all_shards(state.epoch)
@@ -253,10 +229,8 @@ class QdrantDriver(RemoteDriver):
     def _write(self, epoch: str, method: str, *changes: object, **options: object) -> None:
         """Call a method of the client that changes points, and wait until they are changed."""
         checkpoint()
-        waiting = {"wait": True, "ordering": ORDERING}
-        self.server.ask(
-            methodcaller(method, self.collection(epoch), *changes, **waiting, **options)
-        )
+        options |= {"wait": True, "ordering": ORDERING}
+        self.server.call(method, self.collection(epoch), *changes, **options)
 
     async def query(
         self,
@@ -326,8 +300,8 @@ class QdrantDriver(RemoteDriver):
             return False
 
     def _count(self, state: RemoteState) -> int:
-        name = self.collection(state.epoch)
-        return self.server.ask(lambda client: client.count(name, visible(state))).count
+        found = self.server.call("count", self.collection(state.epoch), visible(state))
+        return int(found.count)
 
     def problem(self, state: RemoteState, changes: ChangeLog, index: RemoteIndex[Any]) -> str:
         found = self._count(state)
@@ -338,10 +312,11 @@ class QdrantDriver(RemoteDriver):
         lacking, gone = self._differences(state, changes, index)
         if lacking or gone:
             return f"lacks {lacking} chunks and has {gone} that are not in the base"
-        altered = sum(
-            self._altered(state, expected_points(index, state, changes, *each))
-            for each in _compared(state, changes)
+        ranges = sampled_ranges(
+            changes, state.chunks, most=CHUNKS_COMPARED, at_once=POINTS_PER_WRITE
         )
+        expected = (expected_points(index, state, changes, *each) for each in ranges)
+        altered = sum(self._altered(state, points) for points in expected)
         return f"has {altered} chunks that are not what the base has" if altered else ""
 
     def _differences(
@@ -350,7 +325,7 @@ class QdrantDriver(RemoteDriver):
         """How many chunks of the record are not visible, and how many others are."""
         lacking = gone = 0
         for start, stop in changes.ranges(since=0, at_once=CHUNKS_COMPARED):
-            recorded = set(index.keys(changes, start, stop).tolist())
+            recorded = {each.key for each in index.added(changes, start, stop)}
             between = models.FieldCondition(key=KEY, range=models.Range(gt=start, lte=stop))
             pages = self.pages(state, visible(state, between), size=CHUNKS_COMPARED, after=start)
             found = {key for keys in pages for key in keys.tolist()}
@@ -383,27 +358,21 @@ class QdrantDriver(RemoteDriver):
     def _altered(self, state: RemoteState, points: Sequence[Point]) -> int:
         """How many points are stored otherwise."""
         certain = {point.key: point for point in points if point.certain}
-        stored, _ = self.server.ask(
-            lambda client: client.scroll(
-                self.collection(state.epoch),
-                visible(state, by_keys([*certain])),
-                limit=max(1, len(certain)),
-                with_vectors=True,
-            )
-        )
+        name, where = self.collection(state.epoch), visible(state, by_keys([*certain]))
+        page: dict[str, Any] = {"limit": max(1, len(certain)), "with_vectors": True}
+        stored, _ = self.server.call("scroll", name, where, **page)
         checkpoint()
         return sum(not _equals(certain[int(each.id)], each) for each in stored)
 
     def delete_epoch(self, epoch: str) -> None:
-        self.server.ask(lambda client: client.delete_collection(self.collection(epoch)))
+        self.server.call("delete_collection", self.collection(epoch))
 
     def delete_all(self) -> None:
-        found = self.server.ask(lambda client: client.get_collections()).collections
-        for each in found:
+        for each in self.server.call("get_collections").collections:
             if each.name.startswith(f"{self.name}-"):
                 self.delete_epoch(each.name.removeprefix(f"{self.name}-"))
         with suppress(MissingEpochError):
-            self.server.ask(lambda client: client.delete(self._states, [self._id], wait=True))
+            self.server.call("delete", self._states, [self._id], wait=True)
 
     def close(self) -> None:
         self.server.close()
@@ -416,16 +385,11 @@ class QdrantDriver(RemoteDriver):
         known = self._shard_keys.get(epoch)
         if known is None or (known and not known.issuperset(map(shard_key, collections))):
             name = self.collection(epoch)
-            info = self.server.ask(lambda client: client.collection_cluster_info(name))
-            keys = [shard.shard_key for shard in info.local_shards]
-            keys += [shard.shard_key for shard in info.remote_shards]
+            info = self.server.call("collection_cluster_info", name)
+            keys = (shard.shard_key for shard in (*info.local_shards, *info.remote_shards))
             known = frozenset(map(str, filter(None, keys)))
             self._shard_keys[epoch] = known
         return known
-
-    def _add_shard(self, epoch: str, key: str) -> None:
-        self._make(lambda client: client.create_shard_key(self.collection(epoch), key))
-        self._shard_keys[epoch] |= {key}
 
     def _all_shards(self, epoch: str) -> list[int | str] | None:
         """For a write that may concern any chunk: all shard keys, None if there are none."""
@@ -509,11 +473,8 @@ def _stored(point: Point) -> grpc.PointStruct:
     else:
         sparse = grpc.Vector(sparse=sparse_vector(point.vector))
         vectors = grpc.Vectors(vectors=grpc.NamedVectors(vectors={SPARSE: sparse}))
-    return grpc.PointStruct(
-        id=grpc.PointId(num=point.key),
-        vectors=vectors,
-        payload=RestToGrpc.convert_payload(_payload(point)),
-    )
+    payload = RestToGrpc.convert_payload(_payload(point))
+    return grpc.PointStruct(id=grpc.PointId(num=point.key), vectors=vectors, payload=payload)
 
 
 def sparse_vector(weights: Mapping[int, float]) -> grpc.SparseVector:
@@ -528,34 +489,16 @@ def _payload(point: Point) -> dict[str, object]:
 def _equals(point: Point, stored: models.Record) -> bool:
     """Whether the server has stored this point."""
     payload = {name: value for name, value in (stored.payload or {}).items() if name != REMOVED}
-    theirs = _weights(stored.vector)
-    ours = point.vector
-    if isinstance(ours, np.ndarray):
-        ours = {index: float(weight) for index, weight in enumerate(ours.tolist())}
+    ours: Any = point.vector
+    theirs: Any = stored.vector or ()
+    if isinstance(theirs, dict):  # by the name of a sparse vector, which is the only one
+        (sparse,) = theirs.values()
+        theirs = dict(zip(sparse.indices, sparse.values, strict=True))
+    else:
+        ours, theirs = dict(enumerate(ours.tolist())), dict(enumerate(theirs))
     if payload != _payload(point) or ours.keys() != theirs.keys():
         return False
     return np.allclose([*ours.values()], [theirs[index] for index in ours], rtol=FLOAT_TOLERANCE)
-
-
-def _weights(vector: models.VectorStructOutput | None) -> dict[int, float]:
-    """The numbers of a point's only vector by their dimensions."""
-    if isinstance(vector, dict):
-        (sparse,) = vector.values()
-        assert isinstance(sparse, models.SparseVector)
-        return dict(zip(sparse.indices, sparse.values, strict=True))
-    return {index: float(str(weight)) for index, weight in enumerate(vector or ())}
-
-
-def _compared(state: RemoteState, changes: ChangeLog) -> Iterator[tuple[int, int]]:
-    """The ranges whose points a check compares: all, or of many chunks some at random."""
-    if state.chunks <= CHUNKS_COMPARED:
-        yield from changes.ranges(since=0, at_once=POINTS_PER_WRITE)
-        return
-    starts = np.random.default_rng().choice(
-        changes.head.seq, CHUNKS_COMPARED // POINTS_PER_WRITE, replace=False
-    )
-    for start in sorted(starts.tolist()):
-        yield from islice(changes.ranges(since=start, at_once=POINTS_PER_WRITE), 1)
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

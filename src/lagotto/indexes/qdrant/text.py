@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from operator import methodcaller
@@ -71,28 +71,18 @@ from lagotto.indexes.text_query import (
 from lagotto.request_context import time_left
 from lagotto.terms.vocabulary import Vocabulary
 
-TERMS = "terms"
-"""The payload name of the terms that a chunk has, each once."""
-
+TERMS = "terms"  # the payload name of the terms that a chunk has, each once
 ROUNDING = 1.0001
 """The server adds 32-bit floats: relative errors far below this, for any number of words."""
 
-MOST_KEYS_SENT = 1_000
-"""Up to here allowed chunks are told by their keys."""
-
-KEYS_PER_PAGE = 1_000
-"""Keys of one answer when all that match are wanted."""
-
+MOST_KEYS_SENT = 1_000  # up to here allowed chunks are told by their keys
+KEYS_PER_PAGE = 1_000  # keys of one answer when all that match are wanted
 DEEPEST = 20_000
 """Proposals after which a search is satisfied with the best k so far: that many chunks have almost
 the same score as the k-th."""
 
-MOST_TERMS = 10_000_000
-"""Terms of a vocabulary that are read."""
-
-MOST_COUNTED = 100_000
-"""Words whose frequencies are kept."""
-
+MOST_TERMS = 10_000_000  # terms of a vocabulary that are read
+MOST_COUNTED = 100_000  # words whose frequencies are kept
 CHUNKS_SAMPLED = 4_000
 """Changes from whose chunks the mean length is estimated before a collection is filled."""
 
@@ -115,16 +105,23 @@ class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
         super().__init__(self.qdrant, timeout=site.timeout)
         self._dictionary = TermDictionary()
 
-    def points(
-        self, state: RemoteState, changes: ChangeLog, start: int, stop: int
-    ) -> Sequence[Point]:
-        return [_point(chunk, state.mean) for chunk in changes.added_texts(start, stop)]
+    def added(self, changes: ChangeLog, start: int, stop: int) -> Sequence[ChunkText]:
+        return changes.added_texts(start, stop)
 
-    def points_of(self, state: RemoteState, changes: ChangeLog, keys: ChunkKeys) -> Sequence[Point]:
-        return [_point(chunk, state.mean) for chunk in changes.texts_of(keys)]
+    def of(self, changes: ChangeLog, keys: ChunkKeys) -> Sequence[ChunkText]:
+        return changes.texts_of(keys)
 
-    def keys(self, changes: ChangeLog, start: int, stop: int) -> ChunkKeys:
-        return np.array([chunk.key for chunk in changes.added_texts(start, stop)], np.int64)
+    def point(self, source: ChunkText, state: RemoteState) -> Point:
+        counted = _counted(source)
+        length = len(counted.terms)
+        return Point(
+            source.key,
+            chunk_weights(counted.counts, length=length, mean=state.mean),
+            {TERMS: sorted(counted.counts), "length": length},
+            length=length,
+            # of unknown language: which one stood in for it was decided when the chunk came
+            certain=source.detected is not None,
+        )
 
     def _open(self, state: RemoteState, changes: ChangeLog) -> QdrantText:
         return QdrantText(self.qdrant, state, changes, self._dictionary)
@@ -139,19 +136,6 @@ class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
     def _needs_rebuild(self, state: RemoteState) -> bool:
         least, most = DRIFTED
         return state.chunks > 0 and not least <= state.mean_length / state.mean <= most
-
-
-def _point(chunk: ChunkText, mean: float) -> Point:
-    counted = _counted(chunk)
-    length = len(counted.terms)
-    return Point(
-        chunk.key,
-        chunk_weights(counted.counts, length=length, mean=mean),
-        {TERMS: sorted(counted.counts), "length": length},
-        length=length,
-        # of unknown language: which one stood in for it was decided when the chunk came
-        certain=chunk.detected is not None,
-    )
 
 
 def _estimated_mean(changes: ChangeLog) -> float:
@@ -225,7 +209,11 @@ class QdrantText(TextSnapshot):
         return TextStatistics(state.chunks, state.mean_length if state.chunks else None)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
-        return await in_thread(lambda: wanted.find_all(self._vocabulary(), words))
+        def find() -> list[tuple[Term, ...]]:
+            vocabulary = self._dictionary.vocabulary(self.position, self._read_terms)
+            return wanted.find_all(vocabulary, words)
+
+        return await in_thread(find)
 
     async def _count(self, word: Word) -> int:
         if not word.terms:
@@ -235,20 +223,15 @@ class QdrantText(TextSnapshot):
         found = await in_thread(self._server.ask_briefly, question, time_left())
         return int(found.count)
 
-    def _vocabulary(self) -> Vocabulary:
-        return self._dictionary.vocabulary(self.position, self._read_terms)
-
-    def _beginning_with(self, start: str) -> list[str]:
-        return self._dictionary.beginning_with(start, self.position, self._read_terms)
+    def _beginning_with(self, start: str) -> Iterable[str]:
+        terms = self._dictionary.terms(self.position, self._read_terms)
+        following = islice(terms, bisect_left(terms, start), None)
+        return takewhile(lambda term: term.startswith(start), following)
 
     def _read_terms(self) -> Iterable[str]:
-        wanted = visible(self._state)
-        found = self._server.ask(
-            lambda client: client.facet(
-                self._collection, TERMS, facet_filter=wanted, limit=MOST_TERMS, exact=True
-            )
-        )
-        return [str(hit.value) for hit in found.hits]
+        wanted = {"facet_filter": visible(self._state), "limit": MOST_TERMS, "exact": True}
+        found = self._server.call("facet", self._collection, TERMS, **wanted)
+        return (str(hit.value) for hit in found.hits)
 
     async def _condition(self, match: Match) -> TermCondition:
         return await in_thread(term_condition, match, self._beginning_with)
@@ -280,37 +263,31 @@ class QdrantText(TextSnapshot):
         """The best chunks under a condition, exactly; None if more than `most` had to be seen."""
         state = self._state
         bound = score_bound(longest=state.longest, mean=scoring.mean, fixed_mean=state.mean)
-        ranking = ExactRanking(k, bound=bound)
         weights = query_weights(scoring.query.words, scoring.idfs)
+        scored: dict[int, float] = {}
+        known: set[int] = set()
+
+        def is_sure(product: float) -> bool:
+            """Whether no chunk of this product or less can be one of the best."""
+            return len(scored) >= k and bool(kth_greatest(_scores(scored), k) > bound * product)
+
         depth = 2 * k + 32
         while True:
             proposed = await self._proposed(
                 weights, asked, limit=depth, collections=points.collections
             )
-            sure = await self._score(ranking, scoring, points, proposed, step=k + 16)
-            if sure or len(proposed) < depth or (depth > DEEPEST and len(ranking) >= k):
-                return ranking.hits()
+            for start in range(0, len(proposed), k + 16):
+                if is_sure(float(proposed.scores[start])):
+                    break
+                new = set(proposed.keys[start : start + k + 16].tolist()) - known
+                known |= new
+                scored |= await self._exact(scoring, points.kept(np.array(sorted(new), np.int64)))
+            sure = len(proposed) > 0 and is_sure(float(proposed.scores[-1]))
+            if sure or len(proposed) < depth or (depth > DEEPEST and len(scored) >= k):
+                return top_k(np.fromiter(scored, np.int64, len(scored)), _scores(scored), k)
             depth *= 4
             if most is not None and depth > most:
                 return None
-
-    async def _score(
-        self,
-        ranking: ExactRanking,
-        scoring: Scoring,
-        points: AllowedPoints,
-        proposed: Hits,
-        *,
-        step: int,
-    ) -> bool:
-        """Score what was proposed, as far as that may change the best k; whether they are sure."""
-        for start in range(0, len(proposed), step):
-            if ranking.is_sure(float(proposed.scores[start])):
-                return True
-            keys = ranking.unseen(proposed.keys[start : start + step].tolist())
-            kept = points.kept(np.array(sorted(keys), np.int64))
-            ranking.add(keys, await self._exact(scoring, kept))
-        return len(proposed) > 0 and ranking.is_sure(float(proposed.scores[-1]))
 
     async def _proposed(
         self,
@@ -371,21 +348,15 @@ class QdrantText(TextSnapshot):
         if where is None:
             return AllowedPoints(keys, None, collections)
         # fields that are newer in the record than in the index
-        newer = await self._updated_since()
+        since, head = self._state.last.seq, self._changes.head.seq
+        if self._updated is None and since < head:
+            self._updated = await self._changes.run(lambda: self._changes.updated(since, head))
+        newer = np.empty(0, np.int64) if self._updated is None else self._updated
         newer = newer[are_among(newer, keys)]
         if len(newer) > MOST_KEYS_SENT:
             return AllowedPoints(keys, None, collections)
         either = [condition(where), *([by_keys(newer.tolist())] if len(newer) else [])]
         return AllowedPoints(keys, models.Filter(should=either), collections)
-
-    async def _updated_since(self) -> ChunkKeys:
-        if self._updated is None:
-            since, changes = self._state.last.seq, self._changes
-            self._updated = np.empty(0, np.int64)
-            if since < changes.head.seq:
-                head = changes.head.seq
-                self._updated = await changes.run(lambda: changes.updated(since, head))
-        return self._updated
 
     async def _scoring(self, query: TextQuery) -> Scoring:
         having = await self.frequencies([as_word(word) for word in query.words])
@@ -405,8 +376,7 @@ class QdrantText(TextSnapshot):
     async def _holding(self, match: Match, keys: ChunkKeys) -> ChunkKeys:
         """Those of `keys` for which a condition holds by the record."""
         chunks = await self._read(keys)
-        held = [key for key, chunk in chunks.items() if holds(match, chunk.terms)]
-        return np.array(sorted(held), np.int64)
+        return np.array(sorted(key for key in chunks if holds(match, chunks[key].terms)), np.int64)
 
     async def _read(self, keys: ChunkKeys) -> dict[int, CountedTerms]:
         """Those of `keys` that the record has at this position."""
@@ -452,39 +422,8 @@ class Scoring(NamedTuple):
     mean: float
 
 
-class ExactRanking:
-    """The best `k` of what has been scored; `bound` times a product is no less than the score."""
-
-    def __init__(self, k: int, *, bound: float) -> None:
-        self._k = k
-        self._bound = bound
-        self._scored: dict[int, float] = {}
-        self._seen: set[int] = set()
-
-    def __len__(self) -> int:
-        return len(self._scored)
-
-    def unseen(self, keys: Sequence[int]) -> list[int]:
-        """Those of `keys` that have not been added."""
-        return [key for key in keys if key not in self._seen]
-
-    def add(self, keys: Sequence[int], scores: Mapping[int, float]) -> None:
-        """Add proposals, of which only those with a score are hits."""
-        self._seen.update(keys)
-        self._scored.update(scores)
-
-    def is_sure(self, product: float) -> bool:
-        """Whether no chunk of this product or less can be one of the best."""
-        if len(self._scored) < self._k:
-            return False
-        scores = np.fromiter(self._scored.values(), np.float32, len(self._scored))
-        return bool(kth_greatest(scores, self._k) > self._bound * product)
-
-    def hits(self) -> Hits:
-        """The best so far."""
-        keys = np.fromiter(self._scored, np.int64, len(self._scored))
-        scores = np.fromiter(self._scored.values(), np.float32, len(self._scored))
-        return top_k(keys, scores, self._k)
+def _scores(scored: Mapping[int, float]) -> NDArray[np.float32]:
+    return np.fromiter(scored.values(), np.float32, len(scored))
 
 
 def dimension_of(term: str) -> int:
@@ -504,27 +443,18 @@ def query_weights(words: Sequence[Sequence[Term]], idfs: Sequence[float]) -> dic
     """The vector of a query; its dot product with a chunk's is about the BM25 score."""
     weights: dict[int, float] = defaultdict(float)
     for word, word_idf in zip(words, idfs, strict=True):
-        for text, weight in _best_weights(word).items():
+        best: dict[str, float] = {}
+        for term in word:
+            best[term.text] = max(best.get(term.text, 0.0), term.weight)
+        for text, weight in best.items():
             weights[dimension_of(text)] += weight * word_idf
     return weights
 
 
 def score_bound(*, longest: int, mean: float, fixed_mean: float) -> float:
     """The greatest ratio of an exact score to the product; see the module."""
-    ratio = _divisor(longest, fixed_mean) / _divisor(longest, mean)
-    return max(1.0, ratio) * ROUNDING
-
-
-def _divisor(length: int, mean: float) -> float:
-    """D for a term that occurs once."""
-    return 1 + K1 * (1 - B + B * length / mean)
-
-
-def _best_weights(word: Sequence[Term]) -> Mapping[str, float]:
-    best: Counter[str] = Counter()
-    for term in word:
-        best[term.text] = max(best[term.text], term.weight)  # type: ignore[assignment]
-    return best
+    weighted, exact = (1 + K1 * (1 - B + B * longest / some) for some in (fixed_mean, mean))
+    return max(1.0, weighted / exact) * ROUNDING
 
 
 ReadTerms = Callable[[], Iterable[str]]
@@ -550,15 +480,10 @@ class TermDictionary:
 
     def vocabulary(self, position: LogPosition, read: ReadTerms) -> Vocabulary:
         """The terms by likeness; `read` is called if need be."""
-        return self._likeness.at(position, lambda: self._sorted(position, read))
+        return self._likeness.at(position, lambda: self.terms(position, read))
 
-    def beginning_with(self, start: str, position: LogPosition, read: ReadTerms) -> list[str]:
-        """The terms with a prefix."""
-        terms = self._sorted(position, read)
-        following = islice(terms, bisect_left(terms, start), None)
-        return list(takewhile(lambda term: term.startswith(start), following))
-
-    def _sorted(self, position: LogPosition, read: ReadTerms) -> list[str]:
+    def terms(self, position: LogPosition, read: ReadTerms) -> list[str]:
+        """The terms in order."""
         with self._reading:
             if self._position != position:
                 self._terms = sorted(read())
@@ -593,25 +518,22 @@ def term_condition(match: Match, expand: Expand) -> TermCondition:
     if isinstance(match, Prefix):
         return TermCondition(holding(expand(match.start)), exact=True)
     if isinstance(match, Phrase):
-        variants = [_with_all(variant) for variant in match.variants if variant]
-        return TermCondition(_one_of(variants), exact=False)
-    if isinstance(match, Every):
-        parts = [term_condition(part, expand) for part in match.parts]
-        every = models.Filter(must=[part.condition for part in parts])
-        return TermCondition(every, all(part.exact for part in parts))
-    if isinstance(match, Either):
-        parts = [term_condition(part, expand) for part in match.parts]
+        variants = [
+            [holding([term]) for term in sorted(set(some))] for some in match.variants if some
+        ]
         return TermCondition(
-            _one_of([part.condition for part in parts]), all(part.exact for part in parts)
+            _one_of([models.Filter(must=terms) for terms in variants]), exact=False
         )
+    if isinstance(match, Every | Either):
+        parts = [term_condition(part, expand) for part in match.parts]
+        conditions = [part.condition for part in parts]
+        every = isinstance(match, Every)
+        joined = models.Filter(must=conditions) if every else _one_of(conditions)
+        return TermCondition(joined, all(part.exact for part in parts))
     part = term_condition(match.part, expand)
     if not part.exact:  # what meets it need not hold it
         return TermCondition(EVERYTHING, exact=False)
     return TermCondition(models.Filter(must_not=[part.condition]), exact=True)
-
-
-def _with_all(terms: Sequence[str]) -> models.Condition:
-    return models.Filter(must=[holding([term]) for term in sorted(set(terms))])
 
 
 def _one_of(conditions: Sequence[models.Condition]) -> models.Condition:

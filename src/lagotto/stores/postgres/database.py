@@ -22,13 +22,14 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from selectors import EVENT_READ, DefaultSelector
-from typing import Any, LiteralString, TypeVar
+from typing import Any, LiteralString, NamedTuple, TypeVar
 
 import numpy as np
 import psycopg
+import sqlalchemy
 from numpy.typing import NDArray
 from psycopg import AsyncConnection as Driver
 from psycopg import BaseConnection, errors
@@ -36,23 +37,8 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import Format
-from psycopg.sql import SQL, Composed, Identifier
-from psycopg.types.numeric import DecimalBinaryDumper
-from sqlalchemy import (
-    JSON,
-    URL,
-    BigInteger,
-    Boolean,
-    Connection,
-    Engine,
-    LargeBinary,
-    NullPool,
-    String,
-    create_engine,
-    event,
-    make_url,
-    text,
-)
+from psycopg.sql import SQL, Identifier
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError
 from sqlalchemy.exc import TimeoutError as NoConnectionLeft
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -73,10 +59,9 @@ from lagotto.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
-from lagotto.indexes.base import ChunkKeys, IndexRole
+from lagotto.indexes.base import ChunkKeys
 from lagotto.request_context import time_left
 from lagotto.stores.sql.tables import BIND, Instant, Number, StoredVector, Tables
-from lagotto.stores.sql.write import insert_rows
 
 T = TypeVar("T")
 
@@ -94,8 +79,7 @@ _SETTINGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Servers:
+class Servers(NamedTuple):
     """Pools of connections: for writing, for searching, and for single questions.
 
     A running search may ask a question. With one pool for both, many searches at once could hold
@@ -111,18 +95,14 @@ class Servers:
     def at(cls, address: Address) -> Servers:
         """Pools for the servers of an address; nothing is connected yet."""
         if not address.has_several_hosts:
-            writing = _pool(address)
-            return cls(writing, searching=_pool(address), asking=writing)
-        reading = "prefer-standby"
-        return cls(
-            _pool(address, session="read-write"),
-            searching=_pool(address, session=reading),
-            asking=_pool(address, session=reading),
-        )
+            writing = _pool(address, "any")
+            return cls(writing, _pool(address, "any"), writing)
+        reading = (_pool(address, "prefer-standby") for _ in range(2))
+        return cls(_pool(address, "read-write"), *reading)
 
     async def dispose(self) -> None:
         """Close all connections that are not in use."""
-        for engine in (self.writing, self.searching, self.asking):
+        for engine in self:
             await engine.dispose()
 
 
@@ -140,7 +120,7 @@ def create_blocking(address: Address) -> Engine:
     return engine
 
 
-def _pool(address: Address, *, session: str = "any") -> AsyncEngine:
+def _pool(address: Address, session: str) -> AsyncEngine:
     """A pool of connections on which the vector type is registered."""
     engine = create_async_engine(
         address.url,
@@ -149,14 +129,20 @@ def _pool(address: Address, *, session: str = "any") -> AsyncEngine:
         pool_timeout=address.pool.timeout,
         connect_args={"target_session_attrs": session},
     )
-
     event.listen(engine.sync_engine, "connect", _prepare)
 
     @event.listens_for(engine.sync_engine, "checkout")
     def check(connection: Any, _record: ConnectionPoolEntry, _proxy: object) -> None:
-        # Pinging the server would cost every search a round trip.
-        if _has_spoken(connection.driver_connection):
-            raise InvalidatePoolError
+        """Replace a connection whose server has sent something unasked: mostly it shut down.
+
+        Pinging the server would cost every search a round trip.
+        """
+        driver = connection.driver_connection
+        with DefaultSelector() as selector:
+            if not driver.closed:
+                selector.register(driver.fileno(), EVENT_READ)
+            if driver.closed or selector.select(0):
+                raise InvalidatePoolError
 
     return engine
 
@@ -174,25 +160,12 @@ def _prepare(connection: Any, _record: ConnectionPoolEntry) -> None:
     connection.commit()
 
 
-def _has_spoken(driver: Driver[Any]) -> bool:
-    """Whether the server has sent something unasked, which mostly means that it shut down."""
-    if driver.closed:
-        return True
-    with DefaultSelector() as selector:
-        selector.register(driver.fileno(), EVENT_READ)
-        return bool(selector.select(0))
-
-
 DEFAULT_PORT = "5432"
 KEPT_OPEN = 8
 MOST_CONNECTIONS = 40
-FEWEST_CONNECTIONS = 2
-"""`why_not` needs two connections at once."""
-
+FEWEST_CONNECTIONS = 2  # `why_not` needs two connections at once
 POOL_TIMEOUT = 30.0
-CONNECT_TIMEOUT = "10"
-"""Seconds per host, in libpq's form."""
-
+CONNECT_TIMEOUT = "10"  # seconds per host, in libpq's form
 _POOL = ("pool_size", "max_connections", "pool_timeout")
 _SECRET = ("password", "sslpassword")
 _SEVERAL = re.compile(
@@ -200,8 +173,7 @@ _SEVERAL = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PoolSettings:
+class PoolSettings(NamedTuple):
     """Connections kept open, the most there may be, and seconds to wait for one."""
 
     kept: int
@@ -230,7 +202,13 @@ def parse_location(location: str) -> Address:
     location = mask_location(shown)
     if not url.database:
         raise ConfigError(f"{location} names no database; write postgresql://host/database")
-    options = _options(url, location)
+    options = {}
+    for name, value in url.query.items():
+        if not isinstance(value, str):
+            raise ConfigError(
+                f"{location} gives {name} more than once; separate several hosts by commas"
+            )
+        options[name] = value
     pool = _pool_settings({name: options.pop(name) for name in _POOL if name in options})
     try:
         make_conninfo(**options)
@@ -268,25 +246,10 @@ def _parsed(location: str) -> URL:
     return url.set(drivername="postgresql")
 
 
-def _options(url: URL, location: str) -> dict[str, str]:
-    options = {}
-    for name, value in url.query.items():
-        if not isinstance(value, str):
-            raise ConfigError(
-                f"{location} gives {name} more than once; separate several hosts by commas"
-            )
-        options[name] = value
-    return options
-
-
 def _pool_settings(given: Mapping[str, str]) -> PoolSettings:
-    kept = _number(given, "pool_size", otherwise=KEPT_OPEN, least=1)
-    most = _number(
-        given,
-        "max_connections",
-        otherwise=max(MOST_CONNECTIONS, kept),
-        least=max(FEWEST_CONNECTIONS, kept),
-    )
+    kept = _number(given, "pool_size", KEPT_OPEN, least=1)
+    usual, least = max(MOST_CONNECTIONS, kept), max(FEWEST_CONNECTIONS, kept)
+    most = _number(given, "max_connections", usual, least=least)
     try:
         timeout = float(given.get("pool_timeout", POOL_TIMEOUT))
     except ValueError:
@@ -298,16 +261,14 @@ def _pool_settings(given: Mapping[str, str]) -> PoolSettings:
     return PoolSettings(kept, most, timeout)
 
 
-def _number(given: Mapping[str, str], name: str, *, otherwise: int, least: int) -> int:
+def _number(given: Mapping[str, str], name: str, otherwise: int, *, least: int) -> int:
     said = given.get(name, str(otherwise))
     if not said.isascii() or not said.isdigit() or int(said) < least:
         raise ConfigError(f"{name} is {said!r}; give a whole number, {least} or more")
     return int(said)
 
 
-SLACK = 1.0
-"""Seconds after the deadline in which the client cancels the query itself."""
-
+SLACK = 1.0  # seconds after the deadline in which the client cancels the query itself
 SHORTEST, LONGEST = 0.001, 2_000_000.0
 """Seconds; the server counts milliseconds in 32 bits, and takes none for no limit."""
 
@@ -334,21 +295,21 @@ class ReadTransaction:
 
     @classmethod
     @asynccontextmanager
-    async def on(cls, connection: AsyncConnection) -> AsyncIterator[ReadTransaction]:
-        """Read on a connection that is in a transaction with the isolation level it needs."""
-        raw = await connection.get_raw_connection()
-        driver: Any = raw.driver_connection
-        reader = cls(connection, driver)
-        try:
-            yield reader
-        except psycopg.Error:
-            if driver.closed:  # a rollback would fail too, and hide the cause
-                await connection.invalidate()
-            raise
-        finally:
-            reader._over = True
-            async with reader._lock:  # another leg's statement may be running
-                pass
+    async def on(cls, engine: AsyncEngine) -> AsyncIterator[ReadTransaction]:
+        """Read one state of a base; see `one_state`."""
+        async with one_state(engine).begin() as connection:
+            driver: Any = (await connection.get_raw_connection()).driver_connection
+            reader = cls(connection, driver)
+            try:
+                yield reader
+            except psycopg.Error:
+                if driver.closed:  # a rollback would fail too, and hide the cause
+                    await connection.invalidate()
+                raise
+            finally:
+                reader._over = True
+                async with reader._lock:  # another leg's statement may be running
+                    pass
 
     async def rows(
         self, statement: LiteralString, parameters: Mapping[str, Any] | None = None
@@ -357,6 +318,11 @@ class ReadTransaction:
         async with self._locked(), self._driver.cursor(binary=True) as cursor:
             await cursor.execute(statement, parameters)
             return await cursor.fetchall()
+
+    async def keys(self, statement: LiteralString, parameters: Mapping[str, Any]) -> ChunkKeys:
+        """The keys that a statement has joined by `string_agg(int8send(key), '')`."""
+        ((joined,),) = await self.rows(statement, parameters)
+        return keys_of(joined)
 
     async def ask(self, question: Callable[[Connection], T], *, brief: bool = False) -> T:
         """Run a function over the connection; needs no thread, whatever `brief` says."""
@@ -371,6 +337,17 @@ class ReadTransaction:
             yield
 
 
+AnyEngine = TypeVar("AnyEngine", Engine, AsyncEngine)
+
+
+def one_state(engine: AnyEngine) -> AnyEngine:
+    """Read-only transactions that see one state of the base.
+
+    They end with a commit: after a rollback the driver discards its prepared statements.
+    """
+    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
 def limit() -> float | None:
     """Seconds that a statement may take on the server from now on, None for no limit."""
     left = time_left()
@@ -382,6 +359,9 @@ def set_statement_timeout(connection: Connection) -> None:
     seconds = limit()
     if seconds is not None:
         connection.exec_driver_sql(f"SELECT {SET_STATEMENT_TIMEOUT}", {"limit": seconds})
+
+
+SAFE = "what was stored before is safe"
 
 
 @contextmanager
@@ -406,68 +386,35 @@ def postgres_errors(location: str) -> Iterator[None]:
 
 def _explained(location: str, error: psycopg.Error) -> StoreError:
     said = " ".join(str(error).split())
-    if isinstance(error, errors.InsufficientPrivilege):
-        return StoreReadOnlyError(
-            f"{location}: {said}; ask the owner of the database to grant the privilege"
-        )
-    if isinstance(error, errors.ReadOnlySqlTransaction):
-        return StoreReadOnlyError(
-            f"{location} can only be read: {said}; write to the primary server"
-        )
-    if isinstance(error, errors.LockNotAvailable):
-        return StoreBusyError(
-            f"{location}: another process is writing; try again when it has ended"
-        )
-    if isinstance(error, errors.QueryCanceled):
-        return StoreBusyError(
-            f"{location}: the server ended a query ({said}); give the search more time, or raise "
-            "the server's statement_timeout"
-        )
-    if isinstance(error, errors.SerializationFailure | errors.DeadlockDetected):
-        return StoreBusyError(f"{location}: another transaction interfered ({said}); try again")
-    if isinstance(error, errors.DiskFull):
-        return StoreFullError(
-            f"{location}: the server's disk is full ({said}); free some space and add the "
-            "documents again (what was stored before is safe)"
-        )
-    if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn):
-        return NotABaseError(f"{location} is not a Lagotto base any more: {said}; open it again")
-    if _is_unavailable(error):
-        return StoreUnavailableError(
-            f"{location} can't be reached: {said}; check the address and that the server is "
-            "running, then try again (what was stored before is safe)"
-        )
-    return StoreError(f"{location}: {said}")
-
-
-def _is_unavailable(error: psycopg.Error) -> bool:
-    """A failed connection has no SQLSTATE; a broken one has class 08 or 57P."""
     state = error.sqlstate or ""
-    if isinstance(error, psycopg.OperationalError) and not state:
-        return True
-    return state.startswith(("08", "57P", "53300"))
-
-
-def missing_extension(location: str, name: str, error: psycopg.Error) -> StoreError:
-    """The error for an extension that this user may not add, or that the server lacks."""
-    if isinstance(error, errors.InsufficientPrivilege):
-        return StoreReadOnlyError(
-            f"{location}: the extension {name} is missing, and this user may not add it; have an "
-            f"administrator run in this database: CREATE EXTENSION {name};"
-        )
-    package = "pgvector" if name == "vector" else "postgresql-contrib"
-    return StoreError(
-        f"{location}: the server doesn't have the extension {name} ({str(error).strip()}); install "
-        f"{package} on the server, then run: CREATE EXTENSION {name};"
-    )
-
-
-def old_extension(location: str, name: str, version: str) -> StoreError:
-    """The error for an extension that is too old."""
-    return StoreError(
-        f"{location}: the extension {name} has version {version}, but {EXTENSIONS[name]} is "
-        f"needed; install a newer version on the server, then run: ALTER EXTENSION {name} UPDATE;"
-    )
+    match error:
+        case errors.InsufficientPrivilege():
+            advice = "ask the owner of the database to grant the privilege"
+            return StoreReadOnlyError(f"{location}: {said}; {advice}")
+        case errors.ReadOnlySqlTransaction():
+            what = f"{location} can only be read: {said}; write to the primary server"
+            return StoreReadOnlyError(what)
+        case errors.LockNotAvailable():
+            advice = "try again when it has ended"
+            return StoreBusyError(f"{location}: another process is writing; {advice}")
+        case errors.QueryCanceled():
+            advice = "give the search more time, or raise the server's statement_timeout"
+            return StoreBusyError(f"{location}: the server ended a query ({said}); {advice}")
+        case errors.SerializationFailure() | errors.DeadlockDetected():
+            what = f"{location}: another transaction interfered ({said}); try again"
+            return StoreBusyError(what)
+        case errors.DiskFull():
+            advice = f"free some space and add the documents again ({SAFE})"
+            return StoreFullError(f"{location}: the server's disk is full ({said}); {advice}")
+        case errors.UndefinedTable() | errors.UndefinedColumn():
+            what = f"{location} is not a Lagotto base any more: {said}; open it again"
+            return NotABaseError(what)
+    # a failed connection has no SQLSTATE; a broken one has class 08 or 57P
+    failed = isinstance(error, psycopg.OperationalError) and not state
+    if failed or state.startswith(("08", "57P", "53300")):
+        advice = f"check the address and that the server is running, then try again ({SAFE})"
+        return StoreUnavailableError(f"{location} can't be reached: {said}; {advice}")
+    return StoreError(f"{location}: {said}")
 
 
 Name = tuple[str, str]
@@ -478,25 +425,17 @@ BUSY_TIMEOUT = 30.0
 MOST_LOCKED = 128
 """A writer of more documents locks the whole base: the server has room for about 6,400 locks."""
 
-WRITER = 0x4C41474F
-"""`LAGO`: the class of the advisory lock that all writers share."""
-
-MERGER = 0x4C41474D
-"""`LAGM`: the class of the advisory lock that a merger holds."""
-
-REBUILDER = 0x4C414752
-"""`LAGR`: the class of the advisory lock that a rebuild holds."""
-
-FOLLOWERS: dict[IndexRole, int] = {"text": 0x4C414754, "vectors": 0x4C414756}
-"""`LAGT` and `LAGV`: the classes of the advisory locks that updaters of remote indexes hold."""
-
-PREPARER = 0x4C414750
-"""`LAGP`: the advisory lock for what all bases of a database share."""
+# The classes of advisory locks: `LAG` and a letter.
+WRITER = 0x4C41474F  # shared by writers of documents; alone, the whole base
+MERGER = 0x4C41474D  # merges segments
+REBUILDER = 0x4C414752  # rebuilds the base
+BUILDER = 0x4C414748  # builds a graph of vectors
+FOLLOWERS = {"text": 0x4C414754, "vectors": 0x4C414756}  # bring a remote index up to date
+PREPARER = 0x4C414750  # changes what all bases of a database share
 
 SCHEMA = "coalesce(current_schema(), 'public')::regnamespace::oid"
 _SHARE = text(f"SELECT pg_advisory_xact_lock_shared({WRITER}, {SCHEMA}::int)")
 _OWN = text(f"SELECT pg_advisory_xact_lock({WRITER}, {SCHEMA}::int)")
-_MERGE = text(f"SELECT pg_try_advisory_xact_lock({MERGER}, {SCHEMA}::int)")
 # Acquired in the order of their numbers, so that no two writers deadlock.
 _LOCK = text(f"""
 SELECT count(pg_advisory_xact_lock(lock)) FROM (
@@ -519,25 +458,9 @@ def acquire_locks(
         connection.execute(_LOCK, {"names": [digest(*name) for name in names]})
 
 
-def acquire_database_lock(connection: Connection) -> None:
-    """Lock what all bases of the database share: its extensions."""
-    connection.execute(text(f"SELECT pg_advisory_xact_lock({PREPARER}, 0)"))
-
-
-def may_merge(connection: Connection) -> bool:
-    """Try to lock merging until the end of the transaction; False if another merge is running."""
-    return bool(connection.scalar(_MERGE))
-
-
-@contextmanager
-def updater_lock(connection: Connection, role: IndexRole) -> Iterator[bool]:
-    """Try to lock a remote index for an updater, until the end of the transaction.
-
-    The transaction may see a state from before the lock was released: then the index is ahead of
-    it, and the updater leaves it alone.
-    """
-    acquire = text(f"SELECT pg_try_advisory_xact_lock({FOLLOWERS[role]}, {SCHEMA}::int)")
-    yield bool(connection.scalar(acquire))
+def try_lock(lock_class: int) -> str:
+    """A statement that tries to lock something of the base until the end of the transaction."""
+    return f"SELECT pg_try_advisory_xact_lock({lock_class}, {SCHEMA}::int)"
 
 
 INT8, INT8_ARRAY = 20, 1016
@@ -556,26 +479,16 @@ class VectorParameter:
         """The vector that a row stores as little-endian float32."""
         return cls(np.frombuffer(stored, "<f4"))
 
+    def encoded(self) -> bytes:
+        """In pgvector's binary format."""
+        return struct.pack(">hh", len(self.numbers), 0) + self.numbers.astype(">f4").tobytes()
+
 
 @dataclass(frozen=True, slots=True)
 class KeysParameter:
     """Keys to send to the server, a bigint[] there."""
 
     keys: ChunkKeys
-
-
-def vector_bytes(numbers: NDArray[np.float32]) -> bytes:
-    """A vector in pgvector's binary format."""
-    return struct.pack(">hh", len(numbers), 0) + numbers.astype(">f4").tobytes()
-
-
-def array_bytes(numbers: ChunkKeys) -> bytes:
-    """Numbers in the binary format of a bigint[]."""
-    if not len(numbers):
-        return struct.pack(">iii", 0, 0, INT8)
-    items = np.empty(len(numbers), _ITEM)
-    items["size"], items["number"] = 8, numbers
-    return struct.pack(">iiiii", 1, 0, INT8, len(items), 1) + items.tobytes()
 
 
 def keys_of(joined: Buffer | None) -> ChunkKeys:
@@ -596,7 +509,7 @@ class _VectorDumper(Dumper):
     format = Format.BINARY
 
     def dump(self, obj: VectorParameter) -> Buffer:
-        return vector_bytes(obj.numbers)
+        return obj.encoded()
 
 
 class _KeysDumper(Dumper):
@@ -604,7 +517,11 @@ class _KeysDumper(Dumper):
     oid = INT8_ARRAY
 
     def dump(self, obj: KeysParameter) -> Buffer:
-        return array_bytes(obj.keys)
+        if not len(obj.keys):
+            return struct.pack(">iii", 0, 0, INT8)
+        items = np.empty(len(obj.keys), _ITEM)
+        items["size"], items["number"] = 8, obj.keys
+        return struct.pack(">iiiii", 1, 0, INT8, len(items), 1) + items.tobytes()
 
 
 class _TextVectorLoader(Loader):
@@ -621,18 +538,14 @@ class _BinaryVectorLoader(Loader):
         return np.frombuffer(data, ">f4", offset=4).astype("<f4").tobytes()
 
 
-def _exact(number: float | None) -> Decimal | None:
-    """A Decimal, since PostgreSQL rounds a numeric to compare it with a float."""
-    return None if number is None else Decimal(number)
+BIND[Number, DIALECT] = lambda number: None if number is None else Decimal(number)
+"""A Decimal, since PostgreSQL rounds a numeric to compare it with a float."""
 
-
-BIND[Number, DIALECT] = _exact
 BIND[StoredVector, DIALECT] = VectorParameter.of_bytes
 
 
 @compiles(StoredVector, DIALECT)
 def _vector(_type: StoredVector, _compiler: DDLCompiler, **_how: Any) -> str:
-    """pgvector's type."""
     return "vector"
 
 
@@ -641,72 +554,47 @@ def _timestamp(_type: Instant, _compiler: DDLCompiler, **_how: Any) -> str:
     return "TIMESTAMPTZ"
 
 
-HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
-END = struct.pack(">h", -1)
-NULL = struct.pack(">i", -1)
-
-Encoder = Callable[[Any], bytes]
-
-integer: Encoder = struct.Struct(">q").pack
-_size = struct.Struct(">i").pack
-_count = struct.Struct(">h").pack
-
-EPOCH, MICROSECOND = datetime(2000, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
-"""PostgreSQL counts the microseconds since then."""
-
-_ENCODERS: Mapping[type[TypeEngine[Any]], Encoder] = {
-    BigInteger: integer,
-    Boolean: struct.Struct(">?").pack,
-    String: str.encode,
-    JSON: lambda value: json.dumps(value).encode(),
-    LargeBinary: bytes,
-    Number: lambda value: bytes(DecimalBinaryDumper(Decimal).dump(Decimal(value)) or b""),
-    Instant: lambda iso: integer((datetime.fromisoformat(iso) - EPOCH) // MICROSECOND),
-    StoredVector: lambda stored: vector_bytes(np.frombuffer(stored, "<f4")),
+# "bytea" is sent as it is, so it stands for types that are encoded here.
+_COPIED: Mapping[type[TypeEngine[Any]], tuple[str, Callable[[Any], object]]] = {
+    sqlalchemy.BigInteger: ("int8", int),
+    sqlalchemy.Boolean: ("bool", bool),
+    sqlalchemy.String: ("text", str),
+    sqlalchemy.JSON: ("text", json.dumps),
+    sqlalchemy.LargeBinary: ("bytea", bytes),
+    Number: ("numeric", Decimal),
+    Instant: ("timestamptz", datetime.fromisoformat),
+    StoredVector: ("bytea", lambda stored: VectorParameter.of_bytes(stored).encoded()),
 }
+"""How values of a column are copied: the server's type, and what psycopg is given."""
 
 
 def copy_rows(connection: Connection, table: type[Tables], rows: Sequence[dict[str, Any]]) -> None:
     """Copy rows, each with a value for every column, into a table that all SQL stores share."""
-    columns = table.__table__.columns
-    kinds = [type(column.type.dialect_impl(connection.dialect)) for column in columns]
-    encoders = [_encoder(kind) for kind in kinds]
-    if not rows or None in encoders:
-        insert_rows(connection, table, rows)
-        return
-    pairs = list(zip([column.name for column in columns], encoders, strict=True))
-    encoded = ([_encoded(encode, row[name]) for name, encode in pairs] for row in rows)
-    copy_encoded(connection, table.__tablename__, [name for name, _ in pairs], encoded)
+    columns = {
+        column.name: next(how for kind, how in _COPIED.items() if isinstance(column.type, kind))
+        for column in table.__table__.columns
+    }
+    values = (
+        [None if row[name] is None else make(row[name]) for name, (_, make) in columns.items()]
+        for row in rows
+    )
+    if rows:
+        types = {name: sent_as for name, (sent_as, _) in columns.items()}
+        copy_values(connection, table.__tablename__, types, values)
 
 
-def copy_encoded(
-    connection: Connection,
-    table: str,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[bytes | None]],
+def copy_values(
+    connection: Connection, table: str, types: Mapping[str, str], rows: Iterable[Sequence[object]]
 ) -> None:
-    """Copy rows whose values are already in PostgreSQL's binary format into a table."""
-    names = SQL(", ").join(map(Identifier, columns))
+    """Copy rows of values into a table, whose columns are given with the types of the values."""
+    names = SQL(", ").join(map(Identifier, types))
     statement = SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(Identifier(table), names)
     driver: Any = connection.connection.driver_connection
-    await_only(_copy(driver, statement, b"".join([HEADER, *map(_row, rows), END])))
 
+    async def write() -> None:
+        async with driver.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.set_types([*types.values()])
+            for row in rows:
+                await copy.write_row(row)
 
-async def _copy(driver: Driver[Any], statement: Composed, data: bytes) -> None:
-    async with driver.cursor() as cursor, cursor.copy(statement) as copy:
-        await copy.write(data)
-
-
-def _row(values: Sequence[bytes | None]) -> bytes:
-    parts = [_count(len(values))]
-    for value in values:
-        parts += (NULL,) if value is None else (_size(len(value)), value)
-    return b"".join(parts)
-
-
-def _encoder(kind: type[TypeEngine[Any]]) -> Encoder | None:
-    return next((encode for base, encode in _ENCODERS.items() if issubclass(kind, base)), None)
-
-
-def _encoded(encode: Encoder | None, value: object) -> bytes | None:
-    return None if value is None or encode is None else encode(value)
+    await_only(write())

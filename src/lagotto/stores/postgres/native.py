@@ -12,15 +12,14 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, LiteralString
 
 import numpy as np
 from numpy.typing import NDArray
 from psycopg import errors
-from sqlalchemy import Connection, Table, text
-from sqlalchemy.schema import CreateTable, DropTable
+from sqlalchemy import Connection, text
 
 from lagotto.documents import storable
 from lagotto.errors import ConfigError, QueryError, StoreError
@@ -35,7 +34,7 @@ from lagotto.stores.postgres.database import (
     VectorParameter,
     keys_of,
 )
-from lagotto.stores.postgres.schema import ChunkWordsRow
+from lagotto.stores.postgres.schema import CREATE_WORDS
 from lagotto.stores.postgres.vector_index import MARGIN, PgVectors
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.generations import read_next
@@ -61,7 +60,6 @@ _RIGHTS = text(
     "ELSE quote_ident(pg_get_userbyid(grantee)) END "
     "FROM pg_class, aclexplode(relacl) WHERE oid = 'chunk'::regclass AND grantee != relowner"
 )
-
 
 _READ_BY: Mapping[FtsMode, LiteralString] = {
     "web": "websearch_to_tsquery(config::regconfig, %(text)s)",
@@ -103,20 +101,16 @@ SELECT EXISTS (
 )
 """
 
-LONGEST = 10_000
-"""Characters of a query that are used: the server's stack is limited."""
-
+LONGEST = 10_000  # characters of a query that are used: the server's stack is limited
 FEW = 5_000
 """A filter that leaves at most this many chunks is sent to the server, which ranks only these."""
 
 REFUSALS = (errors.SyntaxError, errors.ProgramLimitExceeded, errors.StatementTooComplex)
 
-
 MOST_CHARACTERS = 2_500_000
 """Characters that one core compares in about half a second: 3,000 chunks of 800, for example."""
 
-MOST_CHUNKS = 20_000
-"""With more chunks, their characters are not counted."""
+MOST_CHUNKS = 20_000  # with more chunks, their characters are not counted
 
 _ANY: LiteralString = "level <> 'parent' AND generation = %(generation)s"
 _THESE: LiteralString = "chunk.key = ANY(%(keys)s)"
@@ -137,7 +131,6 @@ _INDEX = "chunk_text_trigrams"
 _EXISTS: LiteralString = (
     f"SELECT to_regclass(quote_ident(current_schema()) || '.{_INDEX}') IS NOT NULL"
 )
-
 
 Way = Literal["exact", "graph", "among"]
 """How the nearest vectors are found: all rows, the graph, or the allowed rows."""
@@ -254,7 +247,6 @@ _CANDIDATE = np.dtype(
 
 Asked = tuple[LiteralString, dict[str, Any]]
 
-
 RANK_FUNCTIONS = ("ts_rank", "ts_rank_cd")
 
 
@@ -307,28 +299,26 @@ class PostgresNative:
 
     async def scores(self, query: NativeQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """The score of each of `keys`, 0 for those that don't match."""
-        scores, _ = await self._score(query)
-        return scores[keys]
+        return (await self._score(query))[0][keys]
 
     async def _ranked(self, query: NativeQuery) -> tuple[LiteralString, dict[str, Any]]:
         """A statement for all matches with their scores, and its parameters."""
         known = self.configs or next(iter(self._made), ())
         languages = await self.languages() if query.config is None else [query.config]
         own = query.config is not None and not is_language(query.config)
+        if not own:
+            languages = sorted({config_of(language, known) for language in languages})
         parameters: dict[str, Any] = {
             "text": storable(query.text)[:LONGEST],
-            "configs": languages
-            if own
-            else sorted({config_of(language, known) for language in languages}),
+            "configs": languages,
             "everywhere": query.config is not None,
             "generation": self.known.generation,
         }
-        few = self.allowed is not None and len(self.allowed.keys) <= FEW
-        if self.allowed is not None and few:
-            parameters["allowed"] = KeysParameter(self.allowed.keys)
-        return _MATCHES.format(
-            function=query.function, query=_READ_BY[query.mode], within=_WITHIN if few else ""
-        ), parameters
+        within: LiteralString = ""
+        if self.allowed is not None and len(self.allowed.keys) <= FEW:
+            parameters["allowed"], within = KeysParameter(self.allowed.keys), _WITHIN
+        read = _READ_BY[query.mode]
+        return _MATCHES.format(function=query.function, query=read, within=within), parameters
 
     async def _score(self, query: NativeQuery) -> tuple[NDArray[np.float32], Mask]:
         """Scores by key, and which keys match."""
@@ -336,9 +326,8 @@ class PostgresNative:
             keys, ranks = await self._matches(query)
             seen = keys <= self.known.last_key  # a fresh reader may know newer ones
             scores = np.zeros(self.known.last_key + 1, np.float32)
-            scores[keys[seen]] = ranks[seen]
             found = np.zeros(self.known.last_key + 1, np.bool_)
-            found[keys[seen]] = True
+            scores[keys[seen]], found[keys[seen]] = ranks[seen], True
             if self.allowed is not None:
                 found &= self.allowed.mask(len(found))
             self._scored[query] = scores, found
@@ -346,23 +335,17 @@ class PostgresNative:
 
     async def _matches(self, query: NativeQuery) -> tuple[ChunkKeys, NDArray[np.float32]]:
         """The rows in the state that the search sees, or in the latest one if that has no index."""
-        if self.configs:
-            return await self._matches_in(self.reader, query)
-        async with self.indexes.fresh() as reader:
-            return await self._matches_in(reader, query)
-
-    async def _matches_in(
-        self, reader: ReadTransaction, query: NativeQuery
-    ) -> tuple[ChunkKeys, NDArray[np.float32]]:
         matches, parameters = await self._ranked(query)
-        try:
-            ((keys, ranks),) = await reader.rows(_ALL.format(matches=matches), parameters)
-        except REFUSALS as exc:
-            problem = (
-                f"PostgreSQL can't read this as a tsquery ({exc.diag.message_primary}); join words "
-                "by & | ! <-> and close every parenthesis and quotation"
-            )
-            raise QueryError(query.text, 0, problem) from exc
+        latest = nullcontext(self.reader) if self.configs else self.indexes.fresh()
+        async with latest as reader:
+            try:
+                ((keys, ranks),) = await reader.rows(_ALL.format(matches=matches), parameters)
+            except REFUSALS as exc:
+                problem = (
+                    f"PostgreSQL can't read this as a tsquery ({exc.diag.message_primary}); join "
+                    "words by & | ! <-> and close every parenthesis and quotation"
+                )
+                raise QueryError(query.text, 0, problem) from exc
         return keys_of(keys), np.frombuffer(ranks or b"", ">f4").astype(np.float32)
 
     async def comparable(self) -> bool:
@@ -370,11 +353,19 @@ class PostgresNative:
         count = self.known.chunks if self.allowed is None else len(self.allowed.keys)
         if count > MOST_CHUNKS:
             return False
-        ((work,),) = await self.reader.rows(_WORK + self._which(), self._keys())
+        filtered = self.allowed is not None
+        asked = self._scope()
+        ((work,),) = await self.reader.rows(_WORK + (_THESE if filtered else _ANY), asked)
         if work > MOST_CHARACTERS:
             return False
         await self.indexes.trigrams(self.reader)
         return True
+
+    def _scope(self) -> dict[str, Any]:
+        """The parameters of _THESE or _ANY."""
+        if self.allowed is None:
+            return {"generation": self.known.generation}
+        return {"keys": KeysParameter(self.allowed.keys)}
 
     async def search_texts(
         self,
@@ -390,9 +381,9 @@ class PostgresNative:
         await self.reader.rows(_THRESHOLD, {"threshold": str(threshold)})
         filtered = self.allowed is not None
         statement = self.texts_statement(threshold, filtered=filtered, nearer=bool(near))
-        rows = await self.reader.rows(statement, asked | self._keys())
-        scores = np.array([score for _, score in rows], np.float32)
-        return Hits(np.array([key for key, _ in rows], np.int64), scores)
+        rows = await self.reader.rows(statement, asked | self._scope())
+        keys, scores = zip(*rows, strict=True) if rows else ((), ())
+        return Hits(np.array(keys, np.int64), np.array(scores, np.float32))
 
     @staticmethod
     def texts_statement(threshold: float, *, filtered: bool, nearer: bool = False) -> LiteralString:
@@ -409,34 +400,53 @@ class PostgresNative:
         known: dict[int, float] = dict(await self.reader.rows(statement, asked))
         return np.array([known.get(key, 0.0) for key in keys.tolist()], np.float32)
 
-    def _which(self) -> LiteralString:
-        return _ANY if self.allowed is None else _THESE
-
-    def _keys(self) -> dict[str, Any]:
-        if self.allowed is None:
-            return {"generation": self.known.generation}
-        return {"keys": KeysParameter(self.allowed.keys)}
-
     async def hybrid(self, query: HybridQuery) -> HybridFound | None:
         """What both legs found, None to run them separately; the best passages are prefetched."""
         way = self._way(query.depth)
         text = await self._text_statement(query.text, anyway=query.anyway)
         if way is None or text is None:
             return None
-        matches, of_text = text
-        whole = statement(
-            way=way,
-            matches=matches,
-            scale=query.scale,
-            fill=query.fill,
-            depth=query.depth,
-            dimension=self.vectors.dimension or 0,
-            generation=self.known.generation,
-            passages=query.passages,
-        )
-        rows = await self.reader.rows(whole, {**self._parameters(query), **of_text})
-        self.prefetched.update(_passages(rows))
+        matches, parameters = text
+        least = [-np.inf if score is None else float(score) for score in query.least]
+        parameters |= {
+            "query": VectorParameter(query.vector),
+            "generation": self.known.generation,
+            "allowed": None if self.allowed is None else KeysParameter(self.allowed.keys),
+            "least_semantic": least[0],
+            "least_text": least[1],
+            "semantic_weight": query.weights[0],
+            "text_weight": query.weights[1],
+            "rrf_k": query.rrf_k,
+            "floor": query.floor,
+        }
+        rows = await self.reader.rows(self._statement(query, way, matches), parameters)
+        read = (dict(zip(PASSAGE_COLUMNS, row[1:], strict=True)) for row in rows)
+        self.prefetched.update(passages_of(row for row in read if row["key"] is not None))
         return _found(rows[0][0])
+
+    def _statement(self, query: HybridQuery, way: Way, matches: LiteralString) -> LiteralString:
+        """One statement: a row per passage, the first of which has all candidates."""
+        rest = f"(SELECT {_COSINE} FROM embedding WHERE embedding.chunk_key = t.chunk_key)"
+        by_meaning, by_words = _FUSED[query.scale]
+        return _STATEMENT.format(
+            nearest=_NEAREST[way].format(
+                depth=query.depth,
+                dimension=self.vectors.dimension,
+                generation=self.known.generation,
+                reach=query.depth + MARGIN,
+            ),
+            cosine=_COSINE,
+            matches=matches,
+            allowed="chunk_key = ANY(%(allowed)s)" if way == "among" else "true",
+            semantic=f"coalesce(s.score, {rest})" if query.fill else "s.score",
+            text="coalesce(t.score, m.score, 0)" if query.fill else "t.score",
+            filled="LEFT JOIN matching AS m USING (chunk_key)" if query.fill else "",
+            by_meaning=by_meaning,
+            by_words=by_words,
+            depth=query.depth,
+            passages=query.passages,
+            hydrated=f"{SELECT_PASSAGES} WHERE chunk.key IN (SELECT chunk_key FROM chosen)",
+        )
 
     def _way(self, depth: int) -> Way | None:
         """How the nearest vectors are found; None if that may need a second statement."""
@@ -459,29 +469,13 @@ class PostgresNative:
     def _by_terms(self, query: TextQuery) -> Asked:
         given = [(term, number) for number, word in enumerate(query.words) for term in word]
         asked = [storable(term.text) for term, _ in given]
-        known = self.known
         return BY_TERMS, {
             "terms": sorted(set(asked)),
             "asked": asked,
             "words": [number for _, number in given],
             "weights": [term.weight for term, _ in given],
-            "chunks": float(known.chunks),
-            "mean": (known.terms / known.chunks if known.chunks else 1.0) or 1.0,
-        }
-
-    def _parameters(self, query: HybridQuery) -> dict[str, Any]:
-        least = [-np.inf if score is None else score for score in query.least]
-        allowed = None if self.allowed is None else KeysParameter(self.allowed.keys)
-        return {
-            "query": VectorParameter(query.vector),
-            "generation": self.known.generation,
-            "allowed": allowed,
-            "least_semantic": float(least[0]),
-            "least_text": float(least[1]),
-            "semantic_weight": query.weights[0],
-            "text_weight": query.weights[1],
-            "rrf_k": query.rrf_k,
-            "floor": query.floor,
+            "chunks": float(self.known.chunks),
+            "mean": self.known.mean_length or 1.0,
         }
 
 
@@ -494,38 +488,6 @@ def _near(words: Sequence[str], bonus: float) -> dict[str, Any]:
     if not words:
         return {}
     return {"near": rf"\m({'|'.join(map(re.escape, words))})\M", "bonus": bonus}
-
-
-def statement(
-    *,
-    way: Way,
-    matches: LiteralString,
-    scale: Scale,
-    fill: bool,
-    depth: int,
-    dimension: int,
-    generation: int,
-    passages: int,
-) -> LiteralString:
-    """One statement: a row per passage, the first of which has all candidates."""
-    cosine_of_rest = f"(SELECT {_COSINE} FROM embedding WHERE embedding.chunk_key = t.chunk_key)"
-    by_meaning, by_words = _FUSED[scale]
-    return _STATEMENT.format(
-        nearest=_NEAREST[way].format(
-            depth=depth, dimension=dimension, generation=generation, reach=depth + MARGIN
-        ),
-        cosine=_COSINE,
-        matches=matches,
-        allowed="chunk_key = ANY(%(allowed)s)" if way == "among" else "true",
-        semantic=f"coalesce(s.score, {cosine_of_rest})" if fill else "s.score",
-        text="coalesce(t.score, m.score, 0)" if fill else "t.score",
-        filled="LEFT JOIN matching AS m USING (chunk_key)" if fill else "",
-        by_meaning=by_meaning,
-        by_words=by_words,
-        depth=depth,
-        passages=passages,
-        hydrated=f"{SELECT_PASSAGES} WHERE chunk.key IN (SELECT chunk_key FROM chosen)",
-    )
 
 
 def _found(joined: bytes | None) -> HybridFound:
@@ -545,11 +507,6 @@ def _leg(candidates: NDArray[np.void], name: str) -> Hits:
     own = candidates[candidates[f"{name}_rank"] > 0]
     keys, scores = own["key"].astype(np.int64), own[name].astype(np.float32)
     return top_k(keys, scores, len(keys))
-
-
-def _passages(rows: Sequence[tuple[Any, ...]]) -> dict[int, Passage]:
-    read = (dict(zip(PASSAGE_COLUMNS, row[1:], strict=True)) for row in rows)
-    return passages_of(fields for fields in read if fields["key"] is not None)
 
 
 class NativeIndexes:
@@ -603,30 +560,21 @@ def make_words(connection: Connection) -> Configs:
         return made
     log.info("building the index for the server's own full-text search")
     known = tuple(connection.scalars(_KNOWN))
-    table = ChunkWordsRow.__table__
-    assert isinstance(table, Table)
-    connection.execute(DropTable(table, if_exists=True))
-    connection.execute(CreateTable(table))
+    connection.exec_driver_sql(CREATE_WORDS)
     for config in (read_config(connection), read_next(connection)):
         if config is not None:
-            _add_all_words(connection, config.generation, known)
-    for index in table.indexes:
-        index.create(connection)
+            changes = SqlChangeLog(connection, generation=config.generation)
+            for start, stop in changes.ranges(since=0):
+                chunks = changes.added_texts(start, stop)
+                texts = [(chunk.text, chunk.detected) for chunk in chunks]
+                keys = [chunk.key for chunk in chunks]
+                _add_words(connection, keys, texts, known, generation=config.generation)
+    connection.execute(text("CREATE INDEX chunk_words_by_word ON chunk_words USING gin (words)"))
     connection.execute(text("ANALYZE chunk_words"))
     for right, who in connection.execute(_RIGHTS).all():
         connection.execute(text(f"GRANT {right} ON chunk_words TO {who}"))
     put_setting(connection, SETTING, ",".join(known))
     return known
-
-
-def _add_all_words(connection: Connection, generation: int, known: Configs) -> None:
-    """Add the chunks of a generation."""
-    changes = SqlChangeLog(connection, generation=generation)
-    for start, stop in changes.ranges(since=0):
-        chunks = changes.added_texts(start, stop)
-        texts = [(chunk.text, chunk.detected) for chunk in chunks]
-        keys = [chunk.key for chunk in chunks]
-        add_words(connection, keys, texts, known, generation=generation)
 
 
 def _create_trigrams(connection: Connection) -> None:
@@ -678,10 +626,10 @@ def keep_words(
     """Add new chunks, given by their texts and languages, if the table exists."""
     known = parse_configs(setting(connection, SETTING))
     if known and keys:
-        add_words(connection, keys, texts, known, generation=generation)
+        _add_words(connection, keys, texts, known, generation=generation)
 
 
-def add_words(
+def _add_words(
     connection: Connection,
     keys: Sequence[int],
     texts: Sequence[tuple[str, str | None]],
@@ -689,11 +637,11 @@ def add_words(
     *,
     generation: int,
 ) -> None:
-    """Add or replace the rows of chunks."""
+    beginnings = (content.encode()[:MOST_BYTES] for content, _ in texts)
     rows = {
         "keys": list(keys),
         "configs": [config_of(language, known) for _, language in texts],
-        "texts": [_beginning(content) for content, _ in texts],
+        "texts": [beginning.decode(errors="ignore") for beginning in beginnings],
         "generation": generation,
     }
     connection.execute(_ADD, rows)
@@ -701,10 +649,4 @@ def add_words(
 
 def chunks_without_words(connection: Connection) -> int:
     """How many chunks the table lacks, if it exists."""
-    if not setting(connection, SETTING):
-        return 0
-    return int(connection.scalar(_WITHOUT) or 0)
-
-
-def _beginning(content: str) -> str:
-    return content.encode()[:MOST_BYTES].decode(errors="ignore")
+    return int(connection.scalar(_WITHOUT) or 0) if setting(connection, SETTING) else 0

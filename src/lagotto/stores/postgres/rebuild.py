@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, delete, select, text
+from sqlalchemy import Connection, text
 
 from lagotto._internal.concurrency import in_thread
 from lagotto.errors import StoreBusyError, StoreError
@@ -21,23 +21,12 @@ from lagotto.stores.postgres.database import (
     create_single,
     postgres_errors,
 )
-from lagotto.stores.postgres.schema import (
-    GoneRow,
-    IndexedRow,
-    PostingRow,
-    SegmentRow,
-    enforce_dimension,
-    forget_dimensions,
-)
+from lagotto.stores.postgres.schema import enforce_dimension, forget_dimensions
 from lagotto.stores.postgres.text_index import (
-    Counts,
     PostingSegment,
-    add_segment,
-    count_from_zero,
+    add_entries,
     entry_segment,
-    findable_keys,
     record_commit,
-    take_segment_number,
 )
 from lagotto.stores.postgres.vector_index import drop_graphs
 from lagotto.stores.sql.generations import SqlStaging, begin, kept_generations, write_next
@@ -48,6 +37,10 @@ if TYPE_CHECKING:
 LOCK_TIMEOUT = 0.8
 """Seconds that a change of a table waits for running searches, while new ones wait for it. Less
 than the second after which the server looks for deadlocks, and would end a search."""
+
+_ONE_FORMER = text("SELECT number FROM segment WHERE generation <> ALL(:kept) LIMIT 1")
+_DROP_POSTINGS = text("DELETE FROM posting WHERE segment = :number")
+_DROP_SEGMENT = text("DELETE FROM segment WHERE number = :number")
 
 log = logging.getLogger(__name__)
 
@@ -89,15 +82,15 @@ class PostgresStaging(SqlStaging):
 
     def begin(self, connection: Connection) -> None:
         begin(connection, self.config)
-        count_from_zero(connection, self.config.generation)
+        statement = "INSERT INTO indexed (generation, chunks, terms) VALUES (:generation, 0, 0)"
+        connection.execute(text(statement), {"generation": self.config.generation})
 
     async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
         segment: PostingSegment | None = None
         counts = await self._base.language_counts([entry.document for entry in entries])
         if self.indexes.text is None:
             segment = await in_thread(entry_segment, entries, counts)
-        written = partial(self._write, entries=entries, segment=segment, counts=counts)
-        await self.change(written)
+        await self.change(partial(self._write, entries=entries, segment=segment, counts=counts))
         await self._base.merge_segments(self.config.generation)
 
     def _write(
@@ -115,15 +108,11 @@ class PostgresStaging(SqlStaging):
             location=self.location,
             put=copy_rows,
         )
+        if segment is not None and len(made) < len(entries):  # others have changed meanwhile
+            segment = entry_segment(made, counts)
         generation = self.config.generation
-        keys = findable_keys(made, numbers.chunks)
-        added = Counts(len(keys))
-        if segment is not None:
-            if len(made) < len(entries):  # others have changed meanwhile
-                segment = entry_segment(made, counts)
-            number = take_segment_number(connection)
-            added = add_segment(connection, number, segment, keys, generation=generation)
-        record_commit(connection, {generation: added}, generation=generation)
+        added = add_entries(connection, made, numbers.chunks, segment, generation=generation)
+        record_commit(connection, added={generation: added}, generation=generation)
 
     async def update_indexes(self, *, least: int = 1) -> None:
         if self.indexes.by_role():
@@ -168,13 +157,13 @@ class PostgresStaging(SqlStaging):
 
 def _drop_segment(connection: Connection) -> bool:
     """Delete the postings of a segment of a former generation; False if that was the last."""
-    kept = kept_generations(connection)
-    former = select(SegmentRow.number).where(SegmentRow.generation.not_in(kept)).limit(1)
-    number = connection.scalar(former)
+    kept = [*kept_generations(connection)]
+    number = connection.scalar(_ONE_FORMER, {"kept": kept})
     if number is not None:
-        connection.execute(delete(PostingRow).where(PostingRow.segment == number))
-        connection.execute(delete(SegmentRow).where(SegmentRow.number == number))
+        connection.execute(_DROP_POSTINGS, {"number": number})
+        connection.execute(_DROP_SEGMENT, {"number": number})
         return True
-    for table in (GoneRow, IndexedRow):
-        connection.execute(delete(table).where(table.generation.not_in(kept)))
+    for table in ("gone", "indexed"):
+        dropped = text(f"DELETE FROM {table} WHERE generation <> ALL(:kept)")
+        connection.execute(dropped, {"kept": kept})
     return False

@@ -15,15 +15,17 @@ from functools import partial
 from sqlalchemy import Connection, Engine
 
 from lagotto._internal.concurrency import in_thread
-from lagotto.indexes.base import Finding
+from lagotto.indexes.base import Finding, IndexRole
 from lagotto.indexes.registry import IndexChoice
 from lagotto.indexes.updater import IndexUpdater, catch_up_all
 from lagotto.stores.postgres.database import (
+    FOLLOWERS,
     Address,
     ReadTransaction,
     create_blocking,
+    one_state,
     postgres_errors,
-    updater_lock,
+    try_lock,
 )
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 from lagotto.stores.sql.indexes import IN_TABLES, IndexPair, StoreIndexes
@@ -62,14 +64,14 @@ class RemoteIndexes(StoreIndexes):
         with self._reading() as connection:
             self.place(setting(connection, "base_id") or "")
             self.adapt(read_config(connection))
-            lock = partial(updater_lock, connection)
+            lock = partial(_updater_lock, connection)
             catch_up_all(self.open.by_role(), SqlChangeLog(connection), lock=lock, least=least)
 
     def catch_up_next(self, indexes: IndexPair, generation: int) -> None:
         """The same for indexes of the next generation."""
         with self._reading() as connection:
             changes = SqlChangeLog(connection, generation=generation)
-            catch_up_all(indexes.by_role(), changes, lock=partial(updater_lock, connection))
+            catch_up_all(indexes.by_role(), changes, lock=partial(_updater_lock, connection))
 
     async def reset_other_histories(self, reader: ReadTransaction) -> None:
         """Discard indexes that are ahead of the base since a backup of it was restored."""
@@ -97,8 +99,15 @@ class RemoteIndexes(StoreIndexes):
         """A transaction that sees one state of the base."""
         if self._engine is None:
             self._engine = create_blocking(self._address)
-        one_state = self._engine.execution_options(
-            isolation_level="REPEATABLE READ", postgresql_readonly=True
-        )
-        with postgres_errors(self.location), one_state.begin() as connection:
+        with postgres_errors(self.location), one_state(self._engine).begin() as connection:
             yield connection
+
+
+@contextmanager
+def _updater_lock(connection: Connection, role: IndexRole) -> Iterator[bool]:
+    """Try to lock a remote index for an updater, until the end of the transaction.
+
+    The transaction may see a state from before the lock was released: then the index is ahead of
+    it, and the updater leaves it alone.
+    """
+    yield bool(connection.exec_driver_sql(try_lock(FOLLOWERS[role])).scalar())

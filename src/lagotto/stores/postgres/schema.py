@@ -8,157 +8,99 @@ wait for each other; removed chunks are listed until a merge drops their posting
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import psycopg
-from sqlalchemy import (
-    Connection,
-    ForeignKey,
-    Index,
-    LargeBinary,
-    func,
-    insert,
-    inspect,
-    select,
-    text,
-)
-from sqlalchemy.dialects.postgresql import ARRAY, TSVECTOR
+from sqlalchemy import Connection, func, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
-from sqlalchemy.types import BigInteger
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from lagotto.errors import NotABaseError
+from lagotto.errors import NotABaseError, StoreError, StoreReadOnlyError
 from lagotto.indexes.base import text_rules
 from lagotto.stores.base import BaseConfig
 from lagotto.stores.postgres.database import (
     BUSY_TIMEOUT,
     EXTENSIONS,
-    acquire_database_lock,
+    PREPARER,
     acquire_locks,
     create_single,
-    missing_extension,
-    old_extension,
     parse_location,
     postgres_errors,
 )
 from lagotto.stores.sql import SCHEMA_VERSION, before_release, check_version, migrate
 from lagotto.stores.sql.read import setting
-from lagotto.stores.sql.tables import (
-    ChunkRow,
-    Counter,
-    DocumentRow,
-    KeyedValueRow,
-    Tables,
-    of_generation,
-)
+from lagotto.stores.sql.tables import Counter, DocumentRow, KeyedValueRow, Tables
 from lagotto.stores.sql.write import put_config, put_setting, start_history
 
-
-class PostgresTables(DeclarativeBase):
-    """The tables of this store, in addition to those of every SQL store."""
-
-    type_annotation_map = Tables.type_annotation_map
-
-
-class SegmentRow(PostgresTables):
-    """A part of the full-text index; `chunks` includes those removed since."""
-
-    __tablename__ = "segment"
-
-    number: Mapped[int] = mapped_column(primary_key=True)
-    chunks: Mapped[int]
-    generation: Mapped[int] = of_generation()
-
-
-class PostingRow(PostgresTables):
-    """The chunks of a segment that hold a term: records as in `postings`."""
-
-    __tablename__ = "posting"
-    __table_args__ = (Index("posting_by_segment", "segment"),)
-
-    term: Mapped[str] = mapped_column(primary_key=True)
-    generation: Mapped[int] = mapped_column(primary_key=True)
-    segment: Mapped[int] = mapped_column(primary_key=True)
-    records: Mapped[bytes] = mapped_column(LargeBinary())
-
-
-class GoneRow(PostgresTables):
-    """A removed chunk whose postings still exist."""
-
-    __tablename__ = "gone"
-
-    chunk_key: Mapped[int] = mapped_column(primary_key=True)
-    generation: Mapped[int] = of_generation()
-
-
-class IndexedRow(PostgresTables):
-    """How many chunks of a generation can be found, and how many terms they have."""
-
-    __tablename__ = "indexed"
-
-    generation: Mapped[int] = mapped_column(primary_key=True)
-    chunks: Mapped[int]
-    terms: Mapped[int]
-
-
-class ChunkTermsRow(PostgresTables):
-    """The terms of a chunk with their positions, and their number."""
-
-    __tablename__ = "chunk_terms"
-
-    chunk_key: Mapped[int] = mapped_column(
-        ForeignKey(ChunkRow.key, ondelete="CASCADE"), primary_key=True
-    )
-    length: Mapped[int]
-    terms: Mapped[str] = mapped_column(TSVECTOR())
-
-
-class TermRow(PostgresTables):
-    """A term that some chunk contains or contained.
-
-    `shapes` are hashes of the term and of the term without one letter: terms that share a hash are
-    one edit apart.
-    """
-
-    __tablename__ = "term"
-    __table_args__ = (
-        Index(
-            "term_by_trigram",
-            "text",
-            postgresql_using="gin",
-            postgresql_ops={"text": "gin_trgm_ops"},
-        ),
-        Index("term_by_shape", "shapes", postgresql_using="gin"),
-    )
-
-    text: Mapped[str] = mapped_column(primary_key=True)
-    shapes: Mapped[list[int]] = mapped_column(ARRAY(BigInteger()))
-
-
-TEXT_INDEX = (SegmentRow, PostingRow, GoneRow, IndexedRow, ChunkTermsRow, TermRow)
+TEXT_INDEX = ("segment", "posting", "gone", "indexed", "chunk_terms", "term")
 """The tables that are rebuilt when the rules for terms change."""
 
+_TABLES = """
+-- A part of the full-text index; `chunks` includes those removed since.
+CREATE TABLE segment (
+    number BIGINT PRIMARY KEY,
+    chunks BIGINT NOT NULL,
+    generation BIGINT DEFAULT 0 NOT NULL
+);
 
-class NativeTables(DeclarativeBase):
-    """The tables that are created when a search first needs them."""
+-- The chunks of a segment that hold a term: records as in `text_index`.
+CREATE TABLE posting (
+    term TEXT COLLATE "C",
+    generation BIGINT,
+    segment BIGINT,
+    records BYTEA NOT NULL,
+    PRIMARY KEY (term, generation, segment)
+);
+CREATE INDEX posting_by_segment ON posting (segment);
+-- Postings hardly compress, and are read often.
+ALTER TABLE posting ALTER COLUMN records SET STORAGE EXTERNAL;
 
-    type_annotation_map = Tables.type_annotation_map
+-- A removed chunk whose postings still exist.
+CREATE TABLE gone (
+    chunk_key BIGINT PRIMARY KEY,
+    generation BIGINT DEFAULT 0 NOT NULL
+);
 
+-- How many chunks of a generation can be found, and how many terms they have.
+CREATE TABLE indexed (
+    generation BIGINT PRIMARY KEY,
+    chunks BIGINT NOT NULL,
+    terms BIGINT NOT NULL
+);
+INSERT INTO indexed (generation, chunks, terms) VALUES (0, 0, 0);
 
-class ChunkWordsRow(NativeTables):
-    """A chunk as a text search configuration of the server reads it; see `chunk_words.py`."""
+-- The terms of a chunk with their positions, and their number.
+CREATE TABLE chunk_terms (
+    chunk_key BIGINT PRIMARY KEY REFERENCES chunk (key) ON DELETE CASCADE,
+    length BIGINT NOT NULL,
+    terms TSVECTOR NOT NULL
+);
 
-    __tablename__ = "chunk_words"
-    __table_args__ = (Index("chunk_words_by_word", "words", postgresql_using="gin"),)
+-- A term that some chunk contains or contained. `shapes` are hashes of the term and of the term
+-- without one letter: terms that share a hash are one edit apart.
+CREATE TABLE term (
+    text TEXT COLLATE "C" PRIMARY KEY,
+    shapes BIGINT[] NOT NULL
+);
+CREATE INDEX term_by_trigram ON term USING gin (text gin_trgm_ops);
+CREATE INDEX term_by_shape ON term USING gin (shapes);
 
-    chunk_key: Mapped[int] = mapped_column(
-        ForeignKey(ChunkRow.key, ondelete="CASCADE"), primary_key=True
-    )
-    config: Mapped[str]
-    words: Mapped[str] = mapped_column(TSVECTOR())
-    generation: Mapped[int] = of_generation()
+ALTER TABLE embedding ALTER COLUMN created_at SET DEFAULT now();
+"""
 
+CREATE_WORDS = """
+-- A chunk as a text search configuration of the server reads it; see `native`.
+DROP TABLE IF EXISTS chunk_words;
+CREATE TABLE chunk_words (
+    chunk_key BIGINT PRIMARY KEY REFERENCES chunk (key) ON DELETE CASCADE,
+    config TEXT COLLATE "C" NOT NULL,
+    words TSVECTOR NOT NULL,
+    generation BIGINT DEFAULT 0 NOT NULL
+);
+"""
+"""The table that is created when a search first needs it."""
 
 COUNTERS = ("document", "chunk_set", "change", "segment", "state")
 
@@ -168,7 +110,7 @@ def prepare_schema(connection: Connection, location: str) -> None:
     version = schema_version(connection, location)
     if version == SCHEMA_VERSION:
         return
-    acquire_database_lock(connection)
+    connection.execute(text(f"SELECT pg_advisory_xact_lock({PREPARER}, 0)"))
     for name in EXTENSIONS:
         _add_extension(connection, name, location)
     if version == 0:
@@ -180,9 +122,7 @@ def prepare_schema(connection: Connection, location: str) -> None:
 
 def schema_version(connection: Connection, location: str) -> int:
     """The version of the tables, 0 if there are none; raises if they are not ours."""
-    own = connection.scalar(
-        text("SELECT current_schema()")
-    )  # not the other schemas of the search path
+    own = connection.scalar(text("SELECT current_schema()"))  # no other of the search path
     tables = set(inspect(connection).get_table_names(own))
     if not tables & set(Tables.metadata.tables):
         return 0
@@ -199,13 +139,9 @@ def schema_version(connection: Connection, location: str) -> int:
 
 
 def _create(connection: Connection) -> None:
-    for metadata in (Tables.metadata, PostgresTables.metadata):
-        metadata.create_all(connection, checkfirst=False)
-    # Postings hardly compress, and are read often.
-    connection.execute(text("ALTER TABLE posting ALTER COLUMN records SET STORAGE EXTERNAL"))
-    connection.execute(text("ALTER TABLE embedding ALTER COLUMN created_at SET DEFAULT now()"))
+    Tables.metadata.create_all(connection, checkfirst=False)
+    connection.exec_driver_sql(_TABLES)
     connection.execute(insert(Counter), [{"name": name, "value": 0} for name in COUNTERS])
-    connection.execute(insert(IndexedRow).values(generation=0, chunks=0, terms=0))
     start_history(connection)
     put_config(connection, BaseConfig())
     put_setting(connection, "base_id", uuid4().hex)
@@ -225,8 +161,6 @@ SELECT format(
 FROM pg_class WHERE oid = 'embedding'::regclass AND pg_has_role(relowner, 'USAGE')
     AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conrelid = pg_class.oid AND conname = :name)
 """)
-
-
 _CHECKS = text(
     "SELECT conname FROM pg_constraint WHERE conrelid = 'embedding'::regclass "
     f"AND conname ~ '^{DIMENSION}[0-9]+$'"
@@ -263,12 +197,24 @@ def _add_extension(connection: Connection, name: str, location: str) -> None:
             # Not in the base's own schema: other bases in the database need it too.
             connection.execute(text(f"CREATE EXTENSION {name} SCHEMA public"))
         except DBAPIError as exc:
-            if not isinstance(exc.orig, psycopg.Error):
-                raise
-            raise missing_extension(location, name, exc.orig) from exc
+            if isinstance(exc.orig, psycopg.errors.InsufficientPrivilege):
+                raise StoreReadOnlyError(
+                    f"{location}: the extension {name} is missing, and this user may not add it; "
+                    f"have an administrator run in this database: CREATE EXTENSION {name};"
+                ) from exc
+            package = "pgvector" if name == "vector" else "postgresql-contrib"
+            raise StoreError(
+                f"{location}: the server doesn't have the extension {name} "
+                f"({str(exc.orig).strip()}); install {package} on the server, then run: "
+                f"CREATE EXTENSION {name};"
+            ) from exc
         version = connection.scalar(found, {"name": name})
     if _numbers(str(version)) < _numbers(EXTENSIONS[name]):
-        raise old_extension(location, name, str(version))
+        raise StoreError(
+            f"{location}: the extension {name} has version {version}, but {EXTENSIONS[name]} is "
+            "needed; install a newer version on the server, then run: "
+            f"ALTER EXTENSION {name} UPDATE;"
+        )
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -283,14 +229,8 @@ _OTHERS = text(
 
 async def is_missing(location: str) -> bool:
     """Whether there is no base yet at an address; its database may not exist either."""
-    address = parse_location(location)
-    engine = create_single(address)
-    try:
-        with postgres_errors(address.location):
-            async with engine.connect() as connection:
-                return await connection.run_sync(schema_version, address.location) == 0
-    finally:
-        await engine.dispose()
+    async with _connected(location) as (connection, shown):
+        return await connection.run_sync(schema_version, shown) == 0
 
 
 async def discard_if_empty(location: str) -> bool:
@@ -299,31 +239,27 @@ async def discard_if_empty(location: str) -> bool:
     It may be if anybody else is connected to the database. The extensions stay: other bases of the
     database may use them.
     """
+    async with _connected(location) as (connection, shown):
+        return await connection.run_sync(_discard, shown)
+
+
+@asynccontextmanager
+async def _connected(location: str) -> AsyncIterator[tuple[AsyncConnection, str]]:
+    """A transaction on a connection of its own, and the location for messages."""
     address = parse_location(location)
-    engine = create_single(address)
-    try:
-        with postgres_errors(address.location):
-            async with engine.begin() as connection:
-                return await connection.run_sync(_discard, address.location)
-    finally:
-        await engine.dispose()
+    with postgres_errors(address.location):
+        async with create_single(address).begin() as connection:
+            yield connection, address.location
 
 
 def _discard(connection: Connection, location: str) -> bool:
     acquire_locks(connection, None, timeout=BUSY_TIMEOUT)
     if connection.scalar(_OTHERS) or schema_version(connection, location) == 0:
         return False
-    if not _never_had_a_document(connection):
+    tables = (DocumentRow, KeyedValueRow)
+    rows = [connection.scalar(select(func.count()).select_from(table)) for table in tables]
+    if connection.scalar(select(func.max(Counter.value))) or any(rows):
         return False
-    for metadata in (PostgresTables.metadata, Tables.metadata):
-        metadata.drop_all(connection, checkfirst=False)
+    connection.execute(text(f"DROP TABLE IF EXISTS {', '.join(TEXT_INDEX)}, chunk_words"))
+    Tables.metadata.drop_all(connection, checkfirst=False)
     return True
-
-
-def _never_had_a_document(connection: Connection) -> bool:
-    used = connection.scalar(select(func.max(Counter.value)))
-    rows = [
-        connection.scalar(select(func.count()).select_from(table))
-        for table in (DocumentRow, KeyedValueRow)
-    ]
-    return not used and not any(rows)

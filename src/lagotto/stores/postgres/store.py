@@ -6,12 +6,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Row, text
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import Connection, text
 
 from lagotto._internal.concurrency import in_thread
 from lagotto.documents import Chunk, Document
@@ -20,17 +18,8 @@ from lagotto.filters import Filter
 from lagotto.indexes.base import REBUILD, Finding, IndexState
 from lagotto.indexes.registry import IndexChoice
 from lagotto.indexes.updater import retry_while_locked
-from lagotto.stores.base import (
-    EVERYTHING,
-    BaseConfig,
-    Capabilities,
-    Entry,
-    LanguageCounts,
-    StoreInfo,
-    Version,
-    WriteGuard,
-    with_languages_of,
-)
+from lagotto.stores import base
+from lagotto.stores.postgres import text_index
 from lagotto.stores.postgres.database import (
     BUSY_TIMEOUT,
     Name,
@@ -39,6 +28,7 @@ from lagotto.stores.postgres.database import (
     acquire_locks,
     copy_rows,
     create_single,
+    one_state,
     parse_location,
     postgres_errors,
     set_statement_timeout,
@@ -47,27 +37,9 @@ from lagotto.stores.postgres.native import RANK_FUNCTIONS, NativeIndexes, chunks
 from lagotto.stores.postgres.rebuild import PostgresStaging, postgres_staging
 from lagotto.stores.postgres.remote_indexes import PGVECTOR, POSTINGS, RemoteIndexes
 from lagotto.stores.postgres.schema import enforce_dimension, prepare_schema, schema_version
-from lagotto.stores.postgres.text_index import (
-    Changes,
-    Counts,
-    PostingSegment,
-    add_segment,
-    altered_chunks,
-    drop_terms,
-    due_step,
-    entry_segment,
-    findable_keys,
-    is_current,
-    mark_removed,
-    merge,
-    record_commit,
-    renew,
-    take_segment_number,
-    without,
-)
 from lagotto.stores.postgres.vector_index import GRAPH, GRAPH_FROM, build_graph
 from lagotto.stores.postgres.view_factory import PostgresViews
-from lagotto.stores.sql import SCHEMA_VERSION
+from lagotto.stores.sql import SCHEMA_VERSION, read, write
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.changelog import language_counts as read_language_counts
 from lagotto.stores.sql.checks import check_rows
@@ -76,159 +48,102 @@ from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
 from lagotto.stores.sql.filters import matching_names, paged_documents, read_matching_chunks
 from lagotto.stores.sql.generations import NEXT
 from lagotto.stores.sql.indexes import IN_TABLES
-from lagotto.stores.sql.read import (
-    counter,
-    document_keys,
-    read_config,
-    read_document,
-    read_info,
-    read_versions,
-    setting,
-)
 from lagotto.stores.sql.statements import CURRENT, FINDABLE
 from lagotto.stores.sql.view import SqlView
-from lagotto.stores.sql.write import (
-    Numbers,
-    check_config,
-    check_guard,
-    mark_copy,
-    note_removals,
-    number_entries,
-    put_setting,
-    remove_documents,
-    update_documents,
-    write_entries,
-)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+CACHE_TIMEOUT = 0.05
+"""Seconds that a search waits for other writers before it gives up caching its chunks."""
+
+QUIET = 5.0  # seconds without a write after which the graph of vectors is built
 
 # The commit that uses the numbers also flushes this one.
 _SOON = text("SET LOCAL synchronous_commit = off")
+_SIZE = text(
+    "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class "
+    "WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Reserved:
+class Reserved(NamedTuple):
     """Numbers for entries and their segment; `first`: the base has no model yet."""
 
-    numbers: Numbers
+    numbers: write.Numbers
     segment: int
     first: bool
 
 
-def reserve(connection: Connection, entries: Sequence[Entry]) -> Reserved:
+def reserve(connection: Connection, entries: Sequence[base.Entry]) -> Reserved:
     """Take the numbers that entries need, always in this order, so that writers can't deadlock."""
     connection.execute(_SOON)
-    first = setting(connection, "model_id") is None
-    return Reserved(number_entries(connection, entries), take_segment_number(connection), first)
+    first = read.setting(connection, "model_id") is None
+    numbers = write.number_entries(connection, entries)
+    return Reserved(numbers, text_index.take_segment_number(connection), first)
 
 
 def reserve_segment(connection: Connection) -> int:
     """Take the number of a segment."""
     connection.execute(_SOON)
-    return take_segment_number(connection)
-
-
-def names_of(documents: Collection[Document]) -> set[Name]:
-    """The names to lock for documents."""
-    return {(document.collection, document.id) for document in documents}
+    return text_index.take_segment_number(connection)
 
 
 def replace(
     connection: Connection,
-    entries: Sequence[Entry],
+    entries: Sequence[base.Entry],
     *,
-    segment: PostingSegment,
-    reserved: Reserved,
+    segment: text_index.PostingSegment | None,
+    reserved: Reserved | None,
     location: str,
-    guard: WriteGuard | None = None,
+    guard: base.WriteGuard | None,
 ) -> None:
-    """Store entries, replacing former versions of their documents."""
-    former, generation = _check(connection, entries, location, guard)
-    gone = _remove(connection, list(former.values()))
-    numbers = reserved.numbers
-    write_entries(connection, entries, numbers=numbers, generation=generation, put=copy_rows)
-    keys = findable_keys(entries, numbers.chunks)
-    added = add_segment(connection, reserved.segment, segment, keys, generation=generation)
-    record_commit(connection, without(gone, {generation: added}))
+    """Store entries, replacing former versions of their documents.
 
-
-def replace_in_order(
-    connection: Connection,
-    entries: Sequence[Entry],
-    *,
-    segment: PostingSegment | None,
-    location: str,
-    guard: WriteGuard | None = None,
-) -> None:
-    """Store entries as `replace` does, in a base whose indexes follow the change log.
-
-    The caller is the only writer until the commit, so that changes are committed in the order of
-    their numbers. `segment` is None if words are indexed elsewhere.
+    Where nothing is reserved, indexes follow the change log: the caller is the only writer until
+    the commit, so that changes are committed in the order of their numbers. `segment` is None if
+    words are indexed elsewhere.
     """
-    former, generation = _check(connection, entries, location, guard)
-    gone = _remove(connection, list(former.values()), in_order=True)
-    numbers = number_entries(connection, entries)
-    write_entries(connection, entries, numbers=numbers, generation=generation, put=copy_rows)
-    keys = findable_keys(entries, numbers.chunks)
-    added = Counts(len(keys))
-    if segment is not None:
-        number = take_segment_number(connection)
-        added = add_segment(connection, number, segment, keys, generation=generation)
-    record_commit(connection, without(gone, {generation: added}))
-
-
-def _check(
-    connection: Connection, entries: Sequence[Entry], location: str, guard: WriteGuard | None
-) -> tuple[dict[Name, int], int]:
-    """Raise unless entries may be stored; what they replace, by its keys, and the generation."""
-    config, is_new = check_config(connection, entries, location)
+    config, is_new = write.check_config(connection, entries, location)
     if is_new:
         enforce_dimension(connection, config)
     documents = [entry.document for entry in entries]
-    check_guard(connection, guard, documents)
-    return document_keys(connection, documents), config.generation
-
-
-def change_metadata(
-    connection: Connection, documents: Sequence[Document], *, guard: WriteGuard | None = None
-) -> None:
-    """Replace the metadata of documents."""
-    check_guard(connection, guard, documents)
-    update_documents(connection, documents)
-    record_commit(connection)
-
-
-def names_to_remove(connection: Connection, where: Filter) -> set[Name]:
-    """Names of the documents that match."""
-    found = matching_names(connection, where)
-    return {(document.collection, document.id) for document in found}
+    write.check_guard(connection, guard, documents)
+    former = read.document_keys(connection, documents)
+    gone = _remove(connection, list(former.values()), in_order=reserved is None)
+    numbers = reserved.numbers if reserved else write.number_entries(connection, entries)
+    made: dict[str, Any] = {"generation": config.generation}
+    write.write_entries(connection, entries, numbers=numbers, put=copy_rows, **made)
+    if reserved:
+        made["number"] = reserved.segment
+    added = text_index.add_entries(connection, entries, numbers.chunks, segment, **made)
+    text_index.record_commit(connection, added={config.generation: added}, gone=gone)
 
 
 def remove(
-    connection: Connection, where: Filter, names: Collection[Name], *, in_order: bool = False
+    connection: Connection, where: Filter, names: Collection[Name], *, in_order: bool
 ) -> list[str]:
     """Remove the named documents that still match; return their ids.
 
     `in_order` notes the removals in the change log: the caller is the only writer.
     """
-    found = [
-        document
-        for document in matching_names(connection, where)
-        if (document.collection, document.id) in names
-    ]
+    found = [item for item in matching_names(connection, where) if item[1:] in names]
     if found:
-        gone = _remove(connection, [document.key for document in found], in_order=in_order)
-        record_commit(connection, without(gone, {}))
-    return [document.id for document in found]
+        gone = _remove(connection, [item.key for item in found], in_order=in_order)
+        text_index.record_commit(connection, gone=gone)
+    return [item.id for item in found]
 
 
-def _remove(connection: Connection, keys: Sequence[int], *, in_order: bool = False) -> Changes:
+def _remove(connection: Connection, keys: Sequence[int], *, in_order: bool) -> text_index.Changes:
     """Remove documents, with what every generation has of them; how much that was.
 
     The log of the next generation needs no order: its head moves only while nobody else writes.
     """
-    gone = mark_removed(connection, keys)
-    if keys and (in_order or setting(connection, NEXT)):
-        note_removals(connection, keys)
-    remove_documents(connection, keys)
+    gone = text_index.mark_removed(connection, keys)
+    if keys and (in_order or read.setting(connection, NEXT)):
+        write.note_removals(connection, keys)
+    write.remove_documents(connection, keys)
     return gone
 
 
@@ -250,48 +165,32 @@ SELECT
 
 def index_states(connection: Connection, choice: IndexChoice) -> Iterator[IndexState]:
     """The state of the indexes in tables: they are written with the chunks, so they never lag."""
-    last = counter(connection, "change")
+    last = read.counter(connection, "change")
     if choice.text in IN_TABLES:
         yield IndexState(role="text", kind="postings", applied_seq=last, changes=last)
     if choice.vectors in IN_TABLES:
         yield IndexState(role="vectors", kind="pgvector", applied_seq=last, changes=last)
 
 
-def findings(connection: Connection, choice: IndexChoice) -> list[Finding]:
+def findings(connection: Connection, choice: IndexChoice) -> Iterator[Finding]:
     """All findings about the base; `choice` names its indexes."""
     facts = connection.execute(_FACTS).one()
-    found = [
-        *check_rows(connection),
-        Finding(level="ok", what=f"the server has {facts.extensions}"),
-    ]
-    if choice.vectors in IN_TABLES:
-        found += _of_vectors(facts)
-    if choice.text in IN_TABLES:
-        current = is_current(connection)
-        found += _of_text(facts, current=current)
-        found += _of_postings(altered_chunks(connection) if current else 0)
-        found += _of_native_text(chunks_without_words(connection))
-    return found
-
-
-def _of_vectors(facts: Row[tuple[object, ...]]) -> Iterator[Finding]:
-    if facts.chunks >= GRAPH_FROM and not facts.graph:
+    yield from check_rows(connection)
+    yield Finding(level="ok", what=f"the server has {facts.extensions}")
+    if choice.vectors in IN_TABLES and facts.chunks >= GRAPH_FROM and not facts.graph:
         yield Finding(
             level="note",
             what="the vectors have no index, so every search reads all of them",
             advice="add a document; the index is built when the base is closed",
         )
-
-
-def _of_text(facts: Row[tuple[object, ...]], *, current: bool) -> Iterator[Finding]:
+    if choice.text not in IN_TABLES:
+        return
     if facts.without_terms or {facts.counted, facts.in_segments} != {facts.chunks}:
-        yield Finding(
-            level="problem",
-            what=f"the full-text index counts {facts.counted} chunks, has postings of "
-            f"{facts.in_segments}, and lacks {facts.without_terms}",
-            advice=REBUILD,
+        yield _problem(
+            f"the full-text index counts {facts.counted} chunks, has postings of "
+            f"{facts.in_segments}, and lacks {facts.without_terms}"
         )
-    if not current:
+    if not text_index.is_current(connection):
         yield Finding(
             level="note",
             what="the full-text index was built with other rules for terms",
@@ -304,40 +203,16 @@ def _of_text(facts: Row[tuple[object, ...]], *, current: bool) -> Iterator[Findi
             "letters: misspelt words in other scripts are not corrected",
             advice="create a database with LC_CTYPE 'C.UTF-8', and run `lagotto copy`",
         )
-
-
-def _of_postings(altered: int) -> Iterator[Finding]:
-    if altered:
-        yield Finding(
-            level="problem",
-            what=f"{altered} chunks have other postings in the full-text index than terms",
-            advice=REBUILD,
+    if text_index.is_current(connection) and (altered := text_index.altered_chunks(connection)):
+        yield _problem(f"{altered} chunks have other postings in the full-text index than terms")
+    if without_words := chunks_without_words(connection):
+        yield _problem(
+            f"{without_words} chunks are missing from the index for ts_rank and ts_rank_cd"
         )
 
 
-def _of_native_text(without_words: int) -> Iterator[Finding]:
-    if without_words:
-        yield Finding(
-            level="problem",
-            what=f"{without_words} chunks are missing from the index for ts_rank and ts_rank_cd",
-            advice=REBUILD,
-        )
-
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-CACHE_TIMEOUT = 0.05
-"""Seconds that a search waits for other writers before it gives up caching its chunks."""
-
-QUIET = 5.0
-"""Seconds without a write after which the graph of vectors is built."""
-
-_SIZE = text(
-    "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class "
-    "WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
-)
+def _problem(what: str) -> Finding:
+    return Finding(level="problem", what=what, advice=REBUILD)
 
 
 class PostgresStore:
@@ -361,28 +236,28 @@ class PostgresStore:
         self.busy_timeout = busy_timeout
         self._servers: Servers | None = None
         self._new_copy_of: str | None = None
-        self._native = NativeIndexes(change=self._write_alone, fresh=self._fresh)
+        self._native = NativeIndexes(change=self.change, fresh=self._fresh)
         self.remote = RemoteIndexes(self.address, self._wanted, timeout=busy_timeout)
         self._views = PostgresViews(self._native, self.remote)
         self._settling: asyncio.Task[None] | None = None
-        self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
-        self.source_files = SqlSourceFiles(read=self._read_latest, write=self._write_alone)
-        self.keyed_values = SqlKeyedValues(
-            peek=self._read_latest, read=self._read_latest, write=self._write_beside
-        )
+        cached = partial(self.change, wait=CACHE_TIMEOUT)  # gives up soon if others hold the locks
+        self.chunk_cache = SqlChunkCache(read=self._read, write=cached)
+        self.source_files = SqlSourceFiles(read=self.ask, write=self.change)
+        beside = partial(self.change, names=())  # while others write documents
+        self.keyed_values = SqlKeyedValues(peek=self.ask, read=self.ask, write=beside)
 
     @property
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> base.Capabilities:
         """PostgreSQL's own rank functions need its own indexes."""
         if self.remote.are_used:
-            return Capabilities()
-        return Capabilities(rank_functions=("bm25", *RANK_FUNCTIONS))
+            return base.Capabilities()
+        return base.Capabilities(rank_functions=("bm25", *RANK_FUNCTIONS))
 
     async def open(self) -> None:
         self._servers = Servers.at(self.address)
         try:
             if not await self._read(self._is_ready):
-                await self._write(self._prepare, None)
+                await self.change(self._prepare)
                 await self._servers.dispose()  # older connections lack the vector type
             await self.config()
         except BaseException:
@@ -400,61 +275,48 @@ class PostgresStore:
             await self._servers.dispose()
             self._servers = None
 
-    async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
-        if self.remote.are_used:
-            await self._write_in_order(entries, guard)
-            return
-        counts = await self.language_counts([entry.document for entry in entries])
-        segment = await in_thread(entry_segment, entries, counts)
-        reserved = await self._write(partial(reserve, entries=entries), ())
-        await self._write(
-            partial(
-                replace,
-                entries=entries,
-                segment=segment,
-                reserved=reserved,
-                location=self.location,
-                guard=guard,
-            ),
-            None if reserved.first else names_of([entry.document for entry in entries]),
-        )
-        await self.merge_segments()
-        self._settle_soon()
-
-    async def _write_in_order(self, entries: Sequence[Entry], guard: WriteGuard | None) -> None:
-        """Write entries of a base whose indexes follow its change log."""
-        segment = None
+    async def write(
+        self, entries: Sequence[base.Entry], *, guard: base.WriteGuard | None = None
+    ) -> None:
+        documents = [entry.document for entry in entries]
+        segment = reserved = names = None
         if self.remote.open.text is None:
-            counts = await self.language_counts([entry.document for entry in entries])
-            segment = await in_thread(entry_segment, entries, counts)
-        written = partial(
-            replace_in_order, entries=entries, segment=segment, location=self.location, guard=guard
-        )
-        await self._write_alone(written)
+            counts = await self.language_counts(documents)
+            segment = await in_thread(text_index.entry_segment, entries, counts)
+        if not self.remote.are_used:
+            reserved = await self.change(partial(reserve, entries=entries), ())
+            names = None if reserved.first else {document.ref for document in documents}
+        written = partial(replace, entries=entries, segment=segment, reserved=reserved)
+        await self.change(partial(written, location=self.location, guard=guard), names)
         await self.merge_segments()
         if self.remote.choice.vectors in IN_TABLES:
             self._settle_soon()
 
-    async def language_counts(self, documents: Sequence[Document]) -> LanguageCounts:
+    async def language_counts(self, documents: Sequence[Document]) -> base.LanguageCounts:
         """The languages of the base with new documents, if one of these is of unknown language."""
         if all(document.language for document in documents):
             return {}
-        stored = await self._read(read_language_counts, latest=True)
-        return with_languages_of(documents, stored)
+        return base.with_languages_of(documents, await self.ask(read_language_counts))
 
     async def update(
-        self, documents: Sequence[Document], *, guard: WriteGuard | None = None
+        self, documents: Sequence[Document], *, guard: base.WriteGuard | None = None
     ) -> None:
-        names = None if self.remote.are_used else names_of(documents)
-        await self._write(partial(change_metadata, documents=documents, guard=guard), names)
+        def change(connection: Connection) -> None:
+            write.check_guard(connection, guard, documents)
+            write.update_documents(connection, documents)
+            text_index.record_commit(connection)
+
+        names = {document.ref for document in documents}
+        await self.change(change, None if self.remote.are_used else names)
 
     async def delete(self, where: Filter) -> list[str]:
-        names = await self._read(partial(names_to_remove, where=where), latest=True)
+        found = await self.ask(partial(matching_names, where=where))
+        names = {item[1:] for item in found}
         if not names:
             return []
         in_order = self.remote.are_used
         removed = partial(remove, where=where, names=names, in_order=in_order)
-        gone = await self._write(removed, None if in_order else names)
+        gone = await self.change(removed, None if in_order else names)
         await self.merge_segments()
         return gone
 
@@ -463,21 +325,19 @@ class PostgresStore:
         if self.remote.are_used:
             await in_thread(retry_while_locked, partial(self.remote.catch_up, least=least))
 
-    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
-        return await self._read(
-            lambda connection: read_versions(connection, collection, ids), latest=True
-        )
+    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, base.Version]:
+        return await self.ask(partial(read.read_versions, collection=collection, ids=ids))
 
     async def get(self, collection: str, document_id: str) -> Document | None:
         return await self._read(
-            lambda connection: read_document(connection, collection, document_id)
+            lambda connection: read.read_document(connection, collection, document_id)
         )
 
     def documents(self, where: Filter) -> AsyncIterator[Document]:
         return paged_documents(self._read, where)
 
     async def chunks(
-        self, collection: str, document_id: str, *, where: Filter = EVERYTHING
+        self, collection: str, document_id: str, *, where: Filter = base.EVERYTHING
     ) -> list[Chunk]:
         return await self._read(
             lambda connection: read_matching_chunks(connection, where, collection, document_id)
@@ -486,22 +346,20 @@ class PostgresStore:
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
         with postgres_errors(self.location):
-            engine = _one_state(self._opened().searching)
-            async with engine.begin() as connection, ReadTransaction.on(connection) as reader:
+            async with ReadTransaction.on(self._opened().searching) as reader:
                 yield await self._views.view(reader, where)
 
     @asynccontextmanager
     async def _fresh(self) -> AsyncIterator[ReadTransaction]:
         """A reader of the latest state."""
         with postgres_errors(self.location):
-            engine = _one_state(self._opened().writing)
-            async with engine.begin() as connection, ReadTransaction.on(connection) as reader:
+            async with ReadTransaction.on(self._opened().writing) as reader:
                 yield reader
 
-    async def info(self) -> StoreInfo:
+    async def info(self) -> base.StoreInfo:
         down = await in_thread(self.remote.unreachable)
         found = await self._read(
-            lambda connection: read_info(
+            lambda connection: read.read_info(
                 connection,
                 location=self.location,
                 bytes_on_disk=int(connection.scalar(_SIZE) or 0),
@@ -513,13 +371,16 @@ class PostgresStore:
         )
         return found.model_copy(update={"degraded": (*found.degraded, *down)})
 
-    async def config(self) -> BaseConfig:
+    async def config(self) -> base.BaseConfig:
+        def config_and_id(connection: Connection) -> tuple[base.BaseConfig, str]:
+            return read.read_config(connection), read.setting(connection, "base_id") or ""
+
         try:
-            config, base_id = await self._read(_config_and_id, latest=True)
+            config, base_id = await self.ask(config_and_id)
         except StoreUnavailableError:
             if not self.address.has_several_hosts:
                 raise
-            config, base_id = await self._read(_config_and_id)  # a standby still serves
+            config, base_id = await self._read(config_and_id)  # a standby still serves
         self.remote.place(base_id)
         self.remote.adapt(config)
         return config
@@ -528,49 +389,41 @@ class PostgresStore:
         if self._servers is None:
             self._new_copy_of = source
         else:
-            await self._write_alone(partial(mark_copy, source=source))
+            await self.change(partial(write.mark_copy, source=source))
 
-    def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[PostgresStaging]:
+    def staging(self, config: base.BaseConfig) -> AbstractAsyncContextManager[PostgresStaging]:
         return postgres_staging(self, config)
 
-    async def ask(self, question: Callable[[Connection], T]) -> T:
-        """Run a function that reads the latest state of the base."""
-        return await self._read(question, latest=True)
-
-    async def change(self, change: Callable[[Connection], T], *, wait: float | None = None) -> T:
-        """Run a function that changes the base, while nobody else writes; `wait` is in seconds."""
-        return await self._change(change, None, wait=self.busy_timeout if wait is None else wait)
-
     async def check(self) -> list[Finding]:
-        found = await self._read(partial(findings, choice=self.remote.choice))
+        found = await self._read(lambda connection: list(findings(connection, self.remote.choice)))
         return [*found, *await in_thread(self.remote.check_all)]
 
     def _is_ready(self, connection: Connection) -> bool:
         version = schema_version(connection, self.location)
-        return version == SCHEMA_VERSION and is_current(connection)
+        return version == SCHEMA_VERSION and text_index.is_current(connection)
 
     def _prepare(self, connection: Connection) -> None:
-        if schema_version(connection, self.location) == 0:
-            prepare_schema(connection, self.location)
-            put_setting(connection, "text_index", self._wanted.text or POSTINGS)
-            put_setting(connection, "vector_index", self._wanted.vectors or PGVECTOR)
+        is_new = schema_version(connection, self.location) == 0
+        prepare_schema(connection, self.location)
+        if is_new:
+            write.put_setting(connection, "text_index", self._wanted.text or POSTINGS)
+            write.put_setting(connection, "vector_index", self._wanted.vectors or PGVECTOR)
             if self._new_copy_of is not None:
-                mark_copy(connection, self._new_copy_of)
-        else:
-            prepare_schema(connection, self.location)
-        renew(connection)
+                write.mark_copy(connection, self._new_copy_of)
+        text_index.renew(connection)
 
     def _settle_soon(self) -> None:
         """Build the graph of vectors once nothing has been written for a while."""
         if self._settling is not None:
             self._settling.cancel()
-        self._settling = asyncio.create_task(self._settle_later())
 
-    async def _settle_later(self) -> None:
-        await asyncio.sleep(QUIET)
-        await self.settle()
+        async def settle_later() -> None:
+            await asyncio.sleep(QUIET)
+            await self.settle()
 
-    async def settle(self, config: BaseConfig | None = None) -> None:
+        self._settling = asyncio.create_task(settle_later())
+
+    async def settle(self, config: base.BaseConfig | None = None) -> None:
         """Build the graph of vectors of a generation, by default the current one, if it is due."""
         try:
             with postgres_errors(self.location):
@@ -580,59 +433,54 @@ class PostgresStore:
         except StoreError as exc:
             log.warning("the graph of vectors could not be built: %s", exc)
 
+    async def ask(self, question: Callable[[Connection], T]) -> T:
+        """Run a function that reads the latest state of the base."""
+        return await self._read(question, latest=True)
+
     async def _read(self, question: Callable[[Connection], T], *, latest: bool = False) -> T:
         """Read from one state of the base; `latest` asks the primary, since a standby may lag."""
         servers = self._opened()
-        engine = servers.writing if latest else servers.asking
+        engine = one_state(servers.writing if latest else servers.asking)
         with postgres_errors(self.location):
-            async with _one_state(engine).begin() as connection:
+            async with engine.begin() as connection:
                 await connection.run_sync(set_statement_timeout)
                 return await connection.run_sync(question)
 
-    async def _write(self, change: Callable[[Connection], T], names: Collection[Name] | None) -> T:
-        """Change the named documents, or anything for None; durable when this returns."""
-        return await self._change(change, names, wait=self.busy_timeout)
-
-    async def _read_latest(self, question: Callable[[Connection], T]) -> T:
-        """Read from the primary server."""
-        return await self._read(question, latest=True)
-
-    async def _write_alone(self, change: Callable[[Connection], T]) -> T:
-        """Change the base while nobody else writes."""
-        return await self._write(change, None)
-
-    async def _write_beside(self, change: Callable[[Connection], T]) -> T:
-        """Change what belongs to no document, while others write documents."""
-        return await self._write(change, ())
-
-    async def _write_cache(
-        self, change: Callable[[Connection], T], names: Collection[Name] | None
+    async def change(
+        self,
+        change: Callable[[Connection], T],
+        names: Collection[Name] | None = None,
+        *,
+        wait: float | None = None,
     ) -> T:
-        """Change the cache; gives up soon if other writers hold the locks."""
-        return await self._change(change, names, wait=CACHE_TIMEOUT)
+        """Change the named documents, or anything for None, while nobody else writes these.
 
-    async def _change(
-        self, change: Callable[[Connection], T], names: Collection[Name] | None, *, wait: float
-    ) -> T:
-        def write(connection: Connection) -> T:
-            acquire_locks(connection, names, timeout=wait)
+        Durable when this returns. `wait` is how many seconds to wait for other writers.
+        """
+        timeout = self.busy_timeout if wait is None else wait
+
+        def locked(connection: Connection) -> T:
+            acquire_locks(connection, names, timeout=timeout)
             return change(connection)
 
+        # every statement sees the latest commits
+        engine = self._opened().writing.execution_options(isolation_level="READ COMMITTED")
         with postgres_errors(self.location):
-            async with _many_states(self._opened().writing).begin() as connection:
-                return await connection.run_sync(write)
+            async with engine.begin() as connection:
+                return await connection.run_sync(locked)
 
     async def merge_segments(self, generation: int | None = None) -> None:
         """Merge segments of the full-text index as far as due, unless another client does."""
-        due = partial(due_step, generation=generation)
+        due = partial(text_index.due_step, generation=generation)
         try:
-            while await self._read(due, latest=True):
-                number = await self._write(reserve_segment, ())
-                done = await self._write(partial(merge, number=number, generation=generation), ())
+            while await self.ask(due):
+                number = await self.change(reserve_segment, ())
+                merge = partial(text_index.merge, number=number, generation=generation)
+                done = await self.change(merge, ())
                 if done is None:
                     return
                 if done == "clear":
-                    await self._write(drop_terms, None)
+                    await self.change(text_index.drop_terms)
         except StoreBusyError as exc:
             log.info("segments are merged after a later write: %s", exc)
 
@@ -640,20 +488,3 @@ class PostgresStore:
         if self._servers is None:
             raise StoreError(f"{self.location} is closed; open it first")
         return self._servers
-
-
-def _config_and_id(connection: Connection) -> tuple[BaseConfig, str]:
-    return read_config(connection), setting(connection, "base_id") or ""
-
-
-def _many_states(engine: AsyncEngine) -> AsyncEngine:
-    """Transactions in which every statement sees the latest commits."""
-    return engine.execution_options(isolation_level="READ COMMITTED")
-
-
-def _one_state(engine: AsyncEngine) -> AsyncEngine:
-    """Read-only transactions that see one state of the base.
-
-    They end with a commit: after a rollback the driver discards its prepared statements.
-    """
-    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)

@@ -9,19 +9,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import islice, pairwise
+from itertools import pairwise
 from operator import and_, or_
-from typing import Literal
+from typing import Literal, NamedTuple
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, delete, func, insert, select, text, tuple_
+from sqlalchemy import Connection, text
 
 from lagotto.documents import in_context, storable
 from lagotto.indexes.base import (
     ChunkKeys,
-    ChunkText,
     FilterKeys,
     Hits,
     LogPosition,
@@ -29,6 +28,7 @@ from lagotto.indexes.base import (
     TextSnapshot,
     TextStatistics,
     are_among,
+    sampled_ranges,
     text_rules,
     top_k,
 )
@@ -48,47 +48,35 @@ from lagotto.indexes.text_query import (
 )
 from lagotto.stores.base import Entry, LanguageCounts, main_language
 from lagotto.stores.postgres.database import (
+    MERGER,
     KeysParameter,
     ReadTransaction,
-    copy_encoded,
-    integer,
-    keys_of,
-    may_merge,
+    copy_values,
+    try_lock,
 )
 from lagotto.stores.postgres.native import keep_words
-from lagotto.stores.postgres.schema import (
-    TEXT_INDEX,
-    ChunkTermsRow,
-    GoneRow,
-    IndexedRow,
-    PostingRow,
-    SegmentRow,
-)
+from lagotto.stores.postgres.schema import TEXT_INDEX
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.generations import abandon_next
 from lagotto.stores.sql.read import read_config, setting
-from lagotto.stores.sql.tables import ChunkRow
-from lagotto.stores.sql.write import CURRENT, note_change, put_setting, take_numbers
+from lagotto.stores.sql.statements import CURRENT
+from lagotto.stores.sql.write import note_change, put_setting, take_numbers
 from lagotto.terms import Vocabulary, index_terms
-from lagotto.terms.vocabulary import (
-    CANDIDATES,
-    LEAST_SIMILARITY,
-    deletion_pairs,
-)
+from lagotto.terms.vocabulary import CANDIDATES, LEAST_SIMILARITY, deletion_pairs
 from lagotto.terms.words import JOINER
+
+log = logging.getLogger(__name__)
 
 RECORD = np.dtype([("key", "<u4"), ("count", "<u2"), ("length", "<u2")])
 LARGEST = 2**16 - 1
 
-MOST_POSITIONS = 256
-LAST_POSITION = 2**14 - 1
-"""The limits of a tsvector: positions per term, and the last position."""
+# The limits of a tsvector: positions per term, and the last position.
+MOST_POSITIONS, LAST_POSITION = 256, 2**14 - 1
 
 Postings = NDArray[np.void]
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkTerms:
+class ChunkTerms(NamedTuple):
     """The terms of a findable chunk: their number, and the tsvector of their positions."""
 
     length: int
@@ -144,25 +132,13 @@ def make_segment(
 
 def entry_segment(entries: Sequence[Entry], counts: LanguageCounts) -> PostingSegment:
     """The segment of the findable chunks, in the order of their keys."""
-    findable = [
-        (entry.document, chunk)
-        for entry in entries
-        for chunk in entry.chunks
-        if chunk.level != "parent"
-    ]
-    return make_segment(
-        [
-            (
-                in_context(document.title, chunk.text, headings=chunk.heading_path),
-                document.language,
-            )
-            for document, chunk in findable
-        ],
-        [
-            document.language or main_language(counts, document.collection)
-            for document, _ in findable
-        ],
-    )
+    texts, languages = [], []
+    for document, chunk in ((item.document, chunk) for item in entries for chunk in item.chunks):
+        if chunk.level != "parent":
+            content = in_context(document.title, chunk.text, headings=chunk.heading_path)
+            texts.append((content, document.language))
+            languages.append(document.language or main_language(counts, document.collection))
+    return make_segment(texts, languages)
 
 
 def tsvector(terms: Sequence[str]) -> bytes:
@@ -170,31 +146,23 @@ def tsvector(terms: Sequence[str]) -> bytes:
     positions: dict[str, list[int]] = {}
     for position, term in enumerate(terms[:LAST_POSITION], 1):
         positions.setdefault(term, []).append(position)
-    lexemes = [_lexeme(term, some[:MOST_POSITIONS]) for term, some in positions.items()]
-    return b"".join([struct.pack(">i", len(lexemes)), *lexemes])
-
-
-def _lexeme(term: str, positions: Sequence[int]) -> bytes:
-    return term.encode() + struct.pack(f">xH{len(positions)}H", len(positions), *positions)
+    lexemes = [struct.pack(">i", len(positions))]
+    for term, some in positions.items():
+        kept = some[:MOST_POSITIONS]
+        lexemes.append(term.encode() + struct.pack(f">xH{len(kept)}H", len(kept), *kept))
+    return b"".join(lexemes)
 
 
 def phrase(terms: Sequence[str]) -> str:
-    """A tsquery for adjacent terms."""
-    return " <-> ".join(map(quoted, terms))
-
-
-def quoted(term: str) -> str:
-    """A term, quoted for a tsquery."""
-    doubled = term.replace("\\", "\\\\").replace("'", "''")
-    return f"'{doubled}'"
+    """A tsquery for adjacent terms, each of them quoted."""
+    quoted = (term.replace("\\", "\\\\").replace("'", "''") for term in terms)
+    return " <-> ".join(f"'{term}'" for term in quoted)
 
 
 def live(records: bytes, gone: ChunkKeys) -> Postings:
     """The postings in one or several joined rows, without those of removed chunks."""
     postings = np.frombuffer(records, RECORD)
-    if not len(gone):
-        return postings
-    return postings[~are_among(postings["key"], gone)]
+    return postings[~are_among(postings["key"], gone)] if len(gone) else postings
 
 
 def joined(rows: Sequence[tuple[str, bytes]]) -> Mapping[str, bytes]:
@@ -208,6 +176,9 @@ def joined(rows: Sequence[tuple[str, bytes]]) -> Mapping[str, bytes]:
 _NEW_TERMS = text(
     "SELECT new FROM unnest(cast(:terms AS text[])) AS new "
     "WHERE NOT EXISTS (SELECT 1 FROM term WHERE term.text = new)"
+)
+_ADD_SEGMENT = text(
+    "INSERT INTO segment (number, chunks, generation) VALUES (:number, :chunks, :generation)"
 )
 _ADD_TERMS = text(
     "INSERT INTO term (text, shapes) SELECT new, cast(shapes AS bigint[]) "
@@ -228,71 +199,75 @@ _COUNT = text(
     "UPDATE indexed SET chunks = chunks + :chunks, terms = terms + :terms "
     "WHERE generation = :generation"
 )
+_COUNT_ALL = text(
+    "INSERT INTO indexed (generation, chunks, terms) "
+    "SELECT :generation, count(*), coalesce(sum(length), 0) FROM chunk_terms"
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The number of indexed chunks, and of their terms."""
+class Counts(NamedTuple):
+    """A number of indexed chunks, and of their terms."""
 
     chunks: int = 0
     terms: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(self.chunks + other.chunks, self.terms + other.terms)
-
-    def __neg__(self) -> Counts:
-        return Counts(-self.chunks, -self.terms)
-
 
 Changes = Mapping[int, Counts]
-"""What was added to generations, less what was removed."""
+"""What was added to generations, or removed from them."""
 
 
-def without(gone: Changes, added: Changes) -> Changes:
-    """Both changes, of which one took away what it counts."""
-    nothing = Counts()
-    generations = sorted({*gone, *added})
-    return {one: added.get(one, nothing) + -gone.get(one, nothing) for one in generations}
-
-
-def findable_keys(entries: Sequence[Entry], keys: range) -> ChunkKeys:
-    """The keys of the findable chunks, in order."""
-    levels = (chunk.level for entry in entries for chunk in entry.chunks)
-    pairs = zip(keys, levels, strict=True)
-    return np.array([key for key, level in pairs if level != "parent"], np.int64)
-
-
-def add_segment(
+def add_entries(
     connection: Connection,
-    number: int,
-    segment: PostingSegment,
-    keys: ChunkKeys,
+    entries: Sequence[Entry],
+    keys: range,
+    segment: PostingSegment | None,
     *,
     generation: int,
+    number: int | None = None,
 ) -> Counts:
-    """Index the chunks of a segment under their keys; return what was added."""
-    if not len(keys):
+    """Index the chunks of entries, which have these keys; return what was added.
+
+    `segment` is None if words are indexed elsewhere; `number` is the one reserved for it, if any.
+    """
+    levels = (chunk.level for entry in entries for chunk in entry.chunks)
+    findable = [key for key, level in zip(keys, levels, strict=True) if level != "parent"]
+    if segment is None:
+        return Counts(len(findable))
+    return _add_segment(connection, segment, findable, generation=generation, number=number)
+
+
+def _add_segment(
+    connection: Connection,
+    segment: PostingSegment,
+    keys: Sequence[int],
+    *,
+    generation: int,
+    number: int | None = None,
+) -> Counts:
+    if not keys:
         return Counts()
-    row = {"number": number, "chunks": len(keys), "generation": generation}
-    connection.execute(insert(SegmentRow).values(row))
-    positions = (
-        (integer(key), integer(chunk.length), chunk.positions)
-        for key, chunk in zip(keys.tolist(), segment.chunks, strict=True)
-    )
-    copy_encoded(connection, "chunk_terms", ("chunk_key", "length", "terms"), positions)
-    keep_words(connection, keys.tolist(), segment.texts, generation=generation)
-    add_postings(connection, number, segment.rows(keys), generation=generation)
+    number = number or take_segment_number(connection)
+    _list_segment(connection, number, len(keys), generation)
+    columns = {"chunk_key": "int8", "length": "int8", "terms": "bytea"}
+    rows = ((key, *chunk) for key, chunk in zip(keys, segment.chunks, strict=True))
+    copy_values(connection, "chunk_terms", columns, rows)
+    keep_words(connection, keys, segment.texts, generation=generation)
+    _add_postings(connection, number, segment.rows(np.array(keys, np.int64)), generation)
     _add_terms(connection, segment.terms)
     return Counts(len(keys), sum(chunk.length for chunk in segment.chunks))
 
 
-def add_postings(
-    connection: Connection, segment: int, rows: Iterable[tuple[str, bytes]], *, generation: int
+def _list_segment(connection: Connection, number: int, chunks: int, generation: int) -> None:
+    row = {"number": number, "chunks": chunks, "generation": generation}
+    connection.execute(_ADD_SEGMENT, row)
+
+
+def _add_postings(
+    connection: Connection, segment: int, rows: Iterable[tuple[str, bytes]], generation: int
 ) -> None:
-    """Store the postings of terms in a segment."""
-    numbers = (integer(generation), integer(segment))
-    encoded = ((term.encode(), *numbers, records) for term, records in rows)
-    copy_encoded(connection, "posting", ("term", "generation", "segment", "records"), encoded)
+    columns = {"term": "text", "generation": "int8", "segment": "int8", "records": "bytea"}
+    values = ((term, generation, segment, records) for term, records in rows)
+    copy_values(connection, "posting", columns, values)
 
 
 def take_segment_number(connection: Connection) -> int:
@@ -312,16 +287,23 @@ def mark_removed(connection: Connection, document_keys: Sequence[int]) -> Change
 
 
 def record_commit(
-    connection: Connection, changes: Changes | None = None, *, generation: int | None = None
+    connection: Connection,
+    *,
+    added: Changes | None = None,
+    gone: Changes | None = None,
+    generation: int | None = None,
 ) -> None:
     """Record a commit to a generation, the current one for None, and update the statistics.
 
     Must be the last step of a transaction: from here on writers wait for each other.
     """
     note_change(connection, generation)
-    for one, counts in sorted((changes or {}).items()):
-        counted = {"chunks": counts.chunks, "terms": counts.terms, "generation": one}
-        connection.execute(_COUNT, counted)
+    more, less = added or {}, gone or {}
+    for one in sorted({*more, *less}):
+        chunks, terms = more.get(one, Counts())
+        chunks_gone, terms_gone = less.get(one, Counts())
+        counted = {"chunks": chunks - chunks_gone, "terms": terms - terms_gone}
+        connection.execute(_COUNT, {**counted, "generation": one})
 
 
 def _add_terms(connection: Connection, terms: Sequence[str]) -> None:
@@ -376,8 +358,7 @@ SELECT set_config('pg_trgm.similarity_threshold', %(threshold)s, true),
 BEHIND_ALL = "\U0010ffff"
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(NamedTuple):
     """The statistics of a generation that BM25 needs, and its removed chunks."""
 
     generation: int
@@ -385,6 +366,11 @@ class Statistics:
     chunks: int
     terms: int
     gone: ChunkKeys
+
+    @property
+    def mean_length(self) -> float:
+        """How many terms a chunk has on average, 0 if there are none."""
+        return self.terms / self.chunks if self.chunks else 0.0
 
 
 @dataclass(slots=True)
@@ -420,29 +406,28 @@ class PostingsText(TextSnapshot):
         return among[(await self.holding(match))[among]]
 
     async def statistics(self) -> TextStatistics:
-        known = self.known
-        return TextStatistics(known.chunks, known.terms / known.chunks if known.chunks else None)
+        mean = self.known.mean_length if self.known.chunks else None
+        return TextStatistics(self.known.chunks, mean)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
         return [await self._alike(word, wanted) for word in words]
 
     async def _alike(self, word: str, wanted: Likeness) -> tuple[Term, ...]:
         """The terms like a word, of those that the server proposes and some chunk contains."""
-        proposing, asked = _SIMILAR, dict[str, object](word=storable(word))
-        if wanted.threshold is None:
-            proposing = _MEANT
+        proposing, threshold, asked = _SIMILAR, wanted.threshold, dict[str, object]()
+        if threshold is None:
+            proposing, threshold = _MEANT, LEAST_SIMILARITY
             asked["shapes"] = deletion_pairs([word])[0].view(np.int64).tolist()
-        threshold = LEAST_SIMILARITY if wanted.threshold is None else wanted.threshold
         await self.reader.rows(_THRESHOLDS, {"threshold": str(threshold)})
-        terms = [term for (term,) in await self.reader.rows(proposing, asked)]
+        rows = await self.reader.rows(proposing, {"word": storable(word), **asked})
+        terms = [term for (term,) in rows]
         held = zip(terms, await self.frequencies(single_words(terms)), strict=True)
         return wanted.find(Vocabulary([term for term, having in held if having]), word)
 
     async def everything(self) -> Mask:
         """All findable chunks."""
         if self._everything is None:
-            ((keys,),) = await self.reader.rows(_ALL, self._asked())
-            self._everything = self.mask(keys_of(keys))
+            self._everything = self.mask(await self.reader.keys(_ALL, self._asked()))
         return self._everything
 
     async def holding(self, match: Match) -> Mask:
@@ -452,7 +437,12 @@ class PostingsText(TextSnapshot):
             await self._read(match.terms)
             return self._any_of(match.terms)
         if isinstance(match, Prefix):
-            return await self._beginning_with(storable(match.start))
+            start = storable(match.start)
+            rows = await self.reader.rows(
+                _OF_PREFIX, self._asked(start=start, stop=start + BEHIND_ALL)
+            )
+            records = b"".join(records for _, records in rows)
+            return self.mask(live(records, self.known.gone)["key"])
         if isinstance(match, Phrase):
             return reduce(or_, [await self._in_order(terms) for terms in match.variants], nothing)
         if isinstance(match, Either):
@@ -489,25 +479,20 @@ class PostingsText(TextSnapshot):
 
     def _add(self, total: NDArray[np.float64], word: Sequence[Term]) -> None:
         """Add the score of a word: that of its best alternative."""
-        having = self._frequency([term.text for term in word])
-        whole = idf(having, count=self.known.chunks)
-        if len(word) == 1:
-            keys, scores = self._term_scores(word[0], whole)
-            total[keys] += scores
-            return
-        best_of = np.zeros(len(total))
+        whole = idf(self._frequency([term.text for term in word]), count=self.known.chunks)
+        mean = self.known.mean_length or 1.0
+        best_of = np.zeros(len(total)) if len(word) > 1 else None
         for term in word:
-            keys, scores = self._term_scores(term, whole)
-            best_of[keys] = np.maximum(best_of[keys], scores)
-        total += best_of
-
-    def _term_scores(self, term: Term, idf: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        postings = self._postings[storable(term.text)]
-        known = self.known
-        mean = known.terms / known.chunks if known.chunks else 1.0
-        counts, lengths = (postings[name].astype(np.float64) for name in ("count", "length"))
-        scores = term_weight(counts, lengths, mean=mean or 1.0, idf=term.weight * idf)
-        return postings["key"], scores
+            postings = self._postings[storable(term.text)]
+            keys = postings["key"]
+            counts, lengths = (postings[name].astype(np.float64) for name in ("count", "length"))
+            scores = term_weight(counts, lengths, mean=mean, idf=term.weight * whole)
+            if best_of is None:
+                total[keys] += scores
+            else:
+                best_of[keys] = np.maximum(best_of[keys], scores)
+        if best_of is not None:
+            total += best_of
 
     def _any_of(self, terms: Iterable[str]) -> Mask:
         mask = self.mask()
@@ -526,12 +511,6 @@ class PostingsText(TextSnapshot):
     def _asked(self, **values: object) -> dict[str, object]:
         return {"generation": self.known.generation, **values}
 
-    async def _beginning_with(self, start: str) -> Mask:
-        bounds = self._asked(start=start, stop=start + BEHIND_ALL)
-        rows = await self.reader.rows(_OF_PREFIX, bounds)
-        records = b"".join(records for _, records in rows)
-        return self.mask(live(records, self.known.gone)["key"])
-
     async def _in_order(self, terms: Sequence[str]) -> Mask:
         """The chunks that contain these terms one after the other."""
         await self._read(terms)
@@ -539,17 +518,12 @@ class PostingsText(TextSnapshot):
         if len(terms) < 2 or not mask.any():
             return mask
         asked = {"keys": KeysParameter(np.flatnonzero(mask)), "phrase": phrase(terms)}
-        ((keys,),) = await self.reader.rows(_HOLDING, asked)
-        return self.mask(keys_of(keys))
+        return self.mask(await self.reader.keys(_HOLDING, asked))
 
 
-AT_ONCE = 8
-"""This many segments of about the same size become one."""
-
-FEW_GONE = 1_000
-MOST_GONE = 0.2
-"""More removed chunks than this, if they are also this share of all, are cleared."""
-
+AT_ONCE = 8  # this many segments of about the same size become one
+# More removed chunks than this, if they are also this share of all, are cleared.
+FEW_GONE, MOST_GONE = 1_000, 0.2
 PAGE = 2_000
 
 _JOIN = text(
@@ -565,6 +539,10 @@ _TAKE_PAGE = text(
     "AND segment = ANY(:segments) RETURNING *) "
     "SELECT term, string_agg(records, ''::bytea) FROM former GROUP BY term ORDER BY term"
 )
+_SIZES = text("SELECT number, chunks FROM segment WHERE generation = :generation")
+_GONE = text("SELECT chunk_key FROM gone WHERE generation = :generation")
+_COUNT_GONE = text("SELECT count(*) FROM gone WHERE generation = :generation")
+_DROP_SEGMENTS = text("DELETE FROM segment WHERE number = ANY(:segments)")
 _DROP_GONE = text("DELETE FROM gone WHERE chunk_key = ANY(cast(:keys AS bigint[]))")
 _DROP_TERMS = text(
     "DELETE FROM term WHERE NOT EXISTS (SELECT 1 FROM posting WHERE posting.term = term.text)"
@@ -578,9 +556,10 @@ Step = Literal["join", "clear"]
 
 def due_step(connection: Connection, generation: int | None = None) -> Step | None:
     """The next step that is due in a generation, the current one for None."""
+    if generation is None:
+        generation = read_config(connection).generation
     sizes = _sizes(connection, generation)
-    of_generation = GoneRow.generation == (CURRENT if generation is None else generation)
-    gone = connection.scalar(select(func.count()).select_from(GoneRow).where(of_generation)) or 0
+    gone = connection.scalar(_COUNT_GONE, {"generation": generation}) or 0
     if gone > max(FEW_GONE, MOST_GONE * sum(chunks for _, chunks in sizes)):
         return "clear"
     return "join" if due_segments(sizes) else None
@@ -593,9 +572,12 @@ def merge(connection: Connection, number: int, generation: int | None = None) ->
     """
     if generation is None:
         generation = read_config(connection).generation
-    step = due_step(connection, generation) if may_merge(connection) else None
+    allowed = connection.scalar(text(try_lock(MERGER)))
+    step = due_step(connection, generation) if allowed else None
     if step == "join":
-        _join(connection, number, generation)
+        due = due_segments(_sizes(connection, generation))
+        connection.execute(_JOIN, {"segments": [one for one, _ in due], "number": number})
+        _replace_segments(connection, due, number, generation)
     elif step == "clear":
         _clear_away(connection, number, generation)
     return step
@@ -618,18 +600,9 @@ def drop_terms(connection: Connection) -> None:
     connection.execute(_DROP_TERMS)
 
 
-def _sizes(connection: Connection, generation: int | None) -> list[Size]:
-    of_generation = SegmentRow.generation == (CURRENT if generation is None else generation)
-    rows = connection.execute(select(SegmentRow.number, SegmentRow.chunks).where(of_generation))
+def _sizes(connection: Connection, generation: int) -> list[Size]:
+    rows = connection.execute(_SIZES, {"generation": generation})
     return [(number, chunks) for number, chunks in rows]
-
-
-def _join(connection: Connection, number: int, generation: int) -> None:
-    due = due_segments(_sizes(connection, generation))
-    former = [one for one, _ in due]
-    connection.execute(_JOIN, {"segments": former, "number": number})
-    joined = (number, sum(chunks for _, chunks in due))
-    _replace_segments(connection, former, joined, generation)
 
 
 def _clear_away(connection: Connection, number: int, generation: int) -> None:
@@ -638,38 +611,24 @@ def _clear_away(connection: Connection, number: int, generation: int) -> None:
     The removed chunks are read first, so that all their postings are in the segments read after.
     Chunks that others remove meanwhile, and segments that they add, stay.
     """
-    marked = select(GoneRow.chunk_key).where(GoneRow.generation == generation)
-    gone = np.array(connection.scalars(marked).all(), np.int64)
+    gone = np.array(connection.scalars(_GONE, {"generation": generation}).all(), np.int64)
     sizes = _sizes(connection, generation)
-    former = [one for one, _ in sizes]
-    last = ""
-    while page := _take_page(connection, former, behind=last):
+    asked = {"segments": [one for one, _ in sizes], "last": "", "size": PAGE}
+    while page := connection.execute(_TAKE_PAGE, asked).all():
         kept = ((term, live(records, gone).tobytes()) for term, records in page)
-        add_postings(connection, number, [row for row in kept if row[1]], generation=generation)
-        last = page[-1][0]
-    cleared = (number, sum(chunks for _, chunks in sizes) - len(gone))
-    _replace_segments(connection, former, cleared, generation)
+        _add_postings(connection, number, [row for row in kept if row[1]], generation)
+        asked["last"] = page[-1][0]
+    _replace_segments(connection, sizes, number, generation, less=len(gone))
     connection.execute(_DROP_GONE, {"keys": gone.tolist()})
     record_commit(connection, generation=generation)
 
 
-def _take_page(
-    connection: Connection, segments: Sequence[int], *, behind: str
-) -> Sequence[tuple[str, bytes]]:
-    """Delete and return the next terms with their postings."""
-    asked = {"segments": segments, "last": behind, "size": PAGE}
-    return [(term, records) for term, records in connection.execute(_TAKE_PAGE, asked)]
-
-
 def _replace_segments(
-    connection: Connection, numbers: Sequence[int], new: Size, generation: int
+    connection: Connection, former: Sequence[Size], number: int, generation: int, *, less: int = 0
 ) -> None:
-    connection.execute(delete(SegmentRow).where(SegmentRow.number.in_(numbers)))
-    row = {"number": new[0], "chunks": new[1], "generation": generation}
-    connection.execute(insert(SegmentRow).values(row))
-
-
-log = logging.getLogger(__name__)
+    """List a segment, with `less` chunks, in place of those that it was made of."""
+    connection.execute(_DROP_SEGMENTS, {"segments": [one for one, _ in former]})
+    _list_segment(connection, number, sum(chunks for _, chunks in former) - less, generation)
 
 
 def is_current(connection: Connection) -> bool:
@@ -686,11 +645,9 @@ def renew(connection: Connection) -> None:
         return
     log.warning("the rules for terms have changed; rebuilding the full-text index")
     for table in TEXT_INDEX:
-        connection.execute(delete(table))
+        connection.execute(text(f"DELETE FROM {table}"))
     abandon_next(connection)
     generation = read_config(connection).generation
-    count_from_zero(connection, generation)
-    indexed = Counts()
     changes = SqlChangeLog(connection)
     for start, stop in changes.ranges(since=0):
         chunks = sorted(changes.added_texts(start, stop), key=lambda chunk: chunk.key)
@@ -698,45 +655,26 @@ def renew(connection: Connection) -> None:
             [(chunk.text, chunk.detected) for chunk in chunks],
             [chunk.language for chunk in chunks],
         )
-        keys = np.array([chunk.key for chunk in chunks], np.int64)
-        number = take_segment_number(connection)
-        indexed += add_segment(connection, number, segment, keys, generation=generation)
+        keys = [chunk.key for chunk in chunks]
+        _add_segment(connection, segment, keys, generation=generation)
+    connection.execute(_COUNT_ALL, {"generation": generation})
     put_setting(connection, "text_rules", text_rules())
-    record_commit(connection, {generation: indexed})
+    record_commit(connection)
 
 
-def count_from_zero(connection: Connection, generation: int) -> None:
-    """Begin the statistics of a generation."""
-    connection.execute(insert(IndexedRow).values(generation=generation, chunks=0, terms=0))
-
-
-ROWS_AT_ONCE = 5_000
-"""Rows of postings that are read at once."""
-
-COMPARED = 2_000
-"""Chunks whose terms are made again from their texts; of more, some at random."""
-
+ROWS_AT_ONCE = 5_000  # rows of postings that are read at once
+COMPARED = 2_000  # chunks whose terms are made again from their texts; of more, some at random
 SUM_PAGE = 100
 
-
-@dataclass(frozen=True, slots=True)
-class PostingSums:
-    """Of each chunk, how many terms its postings count, and a checksum of these terms."""
-
-    keys: ChunkKeys
-    terms: NDArray[np.int64]
-    checksums: NDArray[np.uint64]
-
-    def add(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
-        """Count the postings in some rows; those of chunks that are gone are left out."""
-        found = np.frombuffer(b"".join(records for _, _, records in rows), RECORD)
-        sizes = [len(records) // RECORD.itemsize for _, _, records in rows]
-        hashes = np.repeat(np.array([_hash(term) for term, _, _ in rows], np.uint64), sizes)
-        index = np.searchsorted(self.keys, found["key"])
-        here = index < len(self.keys)
-        here[here] = self.keys[index[here]] == found["key"][here]
-        np.add.at(self.terms, index[here], found["count"][here].astype(np.int64))
-        np.add.at(self.checksums, index[here], hashes[here] * found["count"][here])
+_LENGTHS = text(
+    "SELECT chunk_key, length FROM chunk_terms JOIN chunk ON key = chunk_key "
+    f"WHERE generation = {CURRENT} ORDER BY chunk_key"
+)
+_PAGE = text(
+    "SELECT term, segment, records FROM posting "
+    f"WHERE generation = {CURRENT} AND (term, segment) > (:term, :segment) "
+    "ORDER BY term, segment LIMIT :size"
+)
 
 
 def altered_chunks(connection: Connection) -> int:
@@ -744,60 +682,38 @@ def altered_chunks(connection: Connection) -> int:
 
     Of all chunks the number of terms is compared, of some the terms themselves.
     """
-    rows = connection.execute(
-        select(ChunkTermsRow.chunk_key, ChunkTermsRow.length)
-        .join(ChunkRow, ChunkRow.key == ChunkTermsRow.chunk_key)
-        .where(ChunkRow.generation == CURRENT)
-        .order_by(ChunkTermsRow.chunk_key)
-    ).all()
-    table = np.array([tuple(row) for row in rows], np.int64).reshape(-1, 2)
-    keys, lengths = table.T
-    sums = PostingSums(keys, np.zeros(len(keys), np.int64), np.zeros(len(keys), np.uint64))
-    for page in _pages(connection):
-        sums.add(page)
-    altered = (sums.terms != lengths) & (lengths < LARGEST)  # counts are cut there
-    for chunk in _compared(connection, len(keys)):
-        index = int(np.searchsorted(keys, chunk.key))
-        if index < len(keys) and lengths[index] < LARGEST:
-            altered[index] |= _checksum(chunk) != sums.checksums[index]
+    rows = [tuple(row) for row in connection.execute(_LENGTHS)]
+    keys, lengths = np.array(rows, np.int64).reshape(-1, 2).T
+    counted, checksums = _posting_sums(connection, keys)
+    altered = (counted != lengths) & (lengths < LARGEST)  # counts are cut there
+    changes = SqlChangeLog(connection)
+    for one in sampled_ranges(changes, len(keys), most=COMPARED, at_once=SUM_PAGE):
+        for chunk in changes.added_texts(*one):
+            index = int(np.searchsorted(keys, chunk.key))
+            # of unknown language: which one stood in was decided when the chunk came
+            if chunk.detected and index < len(keys) and lengths[index] < LARGEST:
+                counts = Counter(index_terms(chunk.text, chunk.language))
+                total = sum(_hash(term) * count for term, count in counts.items())
+                altered[index] |= np.uint64(total % 2**64) != checksums[index]
     return int(altered.sum())
 
 
-def _pages(connection: Connection) -> Iterator[Sequence[tuple[str, int, bytes]]]:
-    name = tuple_(PostingRow.term, PostingRow.segment)
-    rows = (
-        select(PostingRow.term, PostingRow.segment, PostingRow.records)
-        .where(PostingRow.generation == CURRENT)
-        .order_by(*name.clauses)
-    )
-    last: tuple[str, int] = ("", -1)
-    while True:
-        found = connection.execute(rows.where(name > last).limit(ROWS_AT_ONCE))
-        page = [(term, segment, records) for term, segment, records in found]
-        if not page:
-            return
-        yield page
-        last = page[-1][:2]
-
-
-def _compared(connection: Connection, chunks: int) -> Iterator[ChunkText]:
-    """Chunks of known language: for others, which one stood in was decided when they came."""
-    changes = SqlChangeLog(connection)
-    starts = [0]
-    if chunks > COMPARED:
-        head = changes.head.seq
-        some = np.random.default_rng().choice(head, COMPARED // SUM_PAGE, replace=False)
-        starts = sorted(some.tolist())
-    for start in starts:
-        ranges = changes.ranges(since=start, at_once=SUM_PAGE)
-        for one in islice(ranges, None if chunks <= COMPARED else 1):
-            yield from (chunk for chunk in changes.added_texts(*one) if chunk.detected)
-
-
-def _checksum(chunk: ChunkText) -> np.uint64:
-    counts = Counter(index_terms(chunk.text, chunk.language))
-    total = sum(_hash(term) * count for term, count in counts.items())
-    return np.uint64(total % 2**64)
+def _posting_sums(
+    connection: Connection, keys: ChunkKeys
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Of each chunk, how many terms its postings count, and a checksum of these terms."""
+    counted, checksums = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.uint64)
+    asked = {"term": "", "segment": -1, "size": ROWS_AT_ONCE}
+    while page := connection.execute(_PAGE, asked).all():
+        asked |= {"term": page[-1][0], "segment": page[-1][1]}
+        found = np.frombuffer(b"".join(records for *_, records in page), RECORD)
+        sizes = [len(records) // RECORD.itemsize for *_, records in page]
+        hashes = np.repeat(np.array([_hash(term) for term, *_ in page], np.uint64), sizes)
+        here = are_among(found["key"], keys)  # others are of chunks that are gone
+        index, counts = np.searchsorted(keys, found["key"][here]), found["count"][here]
+        np.add.at(counted, index, counts.astype(np.int64))
+        np.add.at(checksums, index, hashes[here] * counts)
+    return counted, checksums
 
 
 def _hash(term: str) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import LiteralString
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from lagotto.indexes.base import (
 )
 from lagotto.stores.base import BaseConfig
 from lagotto.stores.postgres.database import (
+    BUILDER,
     FEWEST_KEPT,
     KeysParameter,
     ReadTransaction,
@@ -33,9 +35,7 @@ GRAPH_FROM = 10_000
 """With fewer vectors, every search reads all of them: with 5,000 that takes less time, with 10,000
 four times as much (docs/postgres.md)."""
 
-NEIGHBOURS, BREADTH = 16, 128
-"""pgvector's m and ef_construction."""
-
+NEIGHBOURS, BREADTH = 16, 128  # pgvector's m and ef_construction
 BYTES_PER_NUMBER = 3
 BYTES_PER_VECTOR = 1024
 """Memory for building; with less than needed, it becomes several times slower."""
@@ -44,9 +44,6 @@ MOST_MEMORY = 4 * 2**30
 
 LOCK_TIMEOUT = 20.0
 """Seconds to wait for older transactions, whose snapshots the index must respect."""
-
-BUILDER = 0x4C414748
-"""`LAGH`: the class of the advisory lock that a builder holds."""
 
 GRAPH = "embedding_graph_"
 """What the names of graphs begin with; the number of the generation follows."""
@@ -77,7 +74,15 @@ async def build_graph(engine: AsyncEngine, config: BaseConfig) -> None:
         await connection.execute(text(f"SET lock_timeout = {int(LOCK_TIMEOUT * 1000)}"))
         if valid is False:  # left over by a builder that was killed
             await connection.execute(text(f"DROP INDEX CONCURRENTLY {GRAPH}{config.generation}"))
-        for statement in _statements(chunks, config):
+        dimension, generation = config.dimension or 0, config.generation
+        memory = chunks * (BYTES_PER_NUMBER * dimension + BYTES_PER_VECTOR)
+        for statement in (
+            f"SET maintenance_work_mem = {min(max(memory, 2**26), MOST_MEMORY) // 1024}",
+            f"CREATE INDEX CONCURRENTLY {GRAPH}{generation} ON embedding "
+            f"USING hnsw ((vector::halfvec({dimension})) halfvec_ip_ops) "
+            f"WITH (m = {NEIGHBOURS}, ef_construction = {BREADTH}) WHERE generation = {generation}",
+            "ANALYZE chunk, embedding, document, attribute, posting, chunk_terms",
+        ):
             await connection.execute(text(statement))
 
 
@@ -90,31 +95,10 @@ async def drop_graphs(engine: AsyncEngine, *, kept: Collection[int]) -> None:
                 await connection.execute(text(f"DROP INDEX CONCURRENTLY IF EXISTS {name}"))
 
 
-def _statements(chunks: int, config: BaseConfig) -> list[str]:
-    dimension, generation = config.dimension or 0, config.generation
-    memory = chunks * (BYTES_PER_NUMBER * dimension + BYTES_PER_VECTOR)
-    kilobytes = min(max(memory, 2**26), MOST_MEMORY) // 1024
-    return [
-        f"SET maintenance_work_mem = {kilobytes}",
-        f"CREATE INDEX CONCURRENTLY {GRAPH}{generation} ON embedding "
-        f"USING hnsw ((vector::halfvec({dimension})) halfvec_ip_ops) "
-        f"WITH (m = {NEIGHBOURS}, ef_construction = {BREADTH}) WHERE generation = {generation}",
-        "ANALYZE chunk, embedding, document, attribute, posting, chunk_terms",
-    ]
-
-
-SPARE = 1.5
-"""How many times more neighbours are fetched than an independent filter would need."""
-
-COST = 5
-"""A step in the graph takes this many times as long as scoring a given chunk."""
-
-MARGIN = 20
-"""Extra neighbours, since the half precision of the graph may swap some."""
-
-MOST_KEPT = 1000
-"""Candidates that pgvector keeps in a search of its graph at most, see FEWEST_KEPT."""
-
+SPARE = 1.5  # how many times more neighbours are fetched than an independent filter would need
+COST = 5  # a step in the graph takes this many times as long as scoring a given chunk
+MARGIN = 20  # extra neighbours, since the half precision of the graph may swap some
+MOST_KEPT = 1000  # candidates that pgvector keeps in a search of its graph at most, see FEWEST_KEPT
 FEWEST_UP_TO = 100_000
 """Chunks up to which the fewest are kept. In larger graphs recall would fall: with a million the
 hundred nearest are found to .963 with 250 candidates, and to .994 with 800."""
@@ -154,7 +138,8 @@ class PgVectors(VectorSnapshot):
             return await self._near(query, k) if self.indexed else await self._exact(query, k)
         keys = allowed.keys
         if self.by_graph(k, len(keys)):
-            hits = _allowed(await self._near(query, self._reach(k, len(keys))), allowed)
+            near = await self._near(query, self._reach(k, len(keys)))
+            hits = near[allowed.contains(near.keys)]
             if len(hits) >= k:
                 return hits[:k]
         return top_k(*await self._among(query, keys), k)
@@ -175,19 +160,23 @@ class PgVectors(VectorSnapshot):
         return np.array([known.get(key, 0.0) for key in keys.tolist()], np.float32)
 
     async def _exact(self, query: Vector, k: int) -> Hits:
-        asked = {"query": VectorParameter(query), "limit": k, "generation": self.generation}
-        return top_k(*_columns(await self.reader.rows(_EXACT, asked)), k)
+        return top_k(*await self._rows(_EXACT, query, limit=k, generation=self.generation), k)
 
     async def _near(self, query: Vector, k: int) -> Hits:
         statement = _NEAR.format(
             dimension=self.dimension, generation=self.generation, limit=k + MARGIN
         )
-        asked = {"query": VectorParameter(query)}
-        return top_k(*_columns(await self.reader.rows(statement, asked)), k)
+        return top_k(*await self._rows(statement, query), k)
 
     async def _among(self, query: Vector, keys: ChunkKeys) -> tuple[ChunkKeys, NDArray[np.float32]]:
-        asked = {"query": VectorParameter(query), "keys": KeysParameter(keys)}
-        return _columns(await self.reader.rows(_AMONG, asked))
+        return await self._rows(_AMONG, query, keys=KeysParameter(keys))
+
+    async def _rows(
+        self, statement: LiteralString, query: Vector, **asked: object
+    ) -> tuple[ChunkKeys, NDArray[np.float32]]:
+        rows = await self.reader.rows(statement, {"query": VectorParameter(query), **asked})
+        keys = np.fromiter((key for key, _ in rows), np.int64, len(rows))
+        return keys, np.fromiter((score for _, score in rows), np.float32, len(rows))
 
 
 def candidates_kept(chunks: int) -> int:
@@ -201,13 +190,3 @@ async def keep_candidates(reader: ReadTransaction, chunks: int) -> None:
     kept = candidates_kept(chunks)
     if kept > FEWEST_KEPT:
         await reader.rows(_KEEP, {"kept": str(kept)})
-
-
-def _columns(rows: Sequence[tuple[int, float]]) -> tuple[ChunkKeys, NDArray[np.float32]]:
-    keys = np.fromiter((key for key, _ in rows), np.int64, len(rows))
-    return keys, np.fromiter((score for _, score in rows), np.float32, len(rows))
-
-
-def _allowed(hits: Hits, allowed: FilterKeys) -> Hits:
-    kept = allowed.contains(hits.keys)
-    return hits[kept]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -17,7 +17,6 @@ from lagotto.stores.postgres.remote_indexes import RemoteIndexes
 from lagotto.stores.postgres.text_index import PostingsText, Statistics
 from lagotto.stores.postgres.vector_index import GRAPH, PgVectors, keep_candidates
 from lagotto.stores.sql.changelog import SqlChangeLog, read_head
-from lagotto.stores.sql.indexes import IndexPair
 from lagotto.stores.sql.statements import CURRENT, Statement
 from lagotto.stores.sql.view import (
     DownPair,
@@ -29,9 +28,7 @@ from lagotto.stores.sql.view import (
     both_refreshed,
 )
 
-ATTEMPTS = 3
-"""How often an index that is ahead of the transaction is asked again."""
-
+ATTEMPTS = 3  # how often an index that is ahead of the transaction is asked again
 _STATE = f"""
 SELECT name, value::text FROM counter
 UNION ALL SELECT name, value FROM setting WHERE name IN ('dimension', 'generation', '{SETTING}')
@@ -63,120 +60,96 @@ class PostgresViews(ViewFactory):
 
     async def view(self, reader: ReadTransaction, where: Filter) -> SqlView:
         """The base as the reader's transaction sees it, under a filter."""
-        known, native_setting = await _state(reader)
+        known = await _state(reader)
         if known.get("graph"):
             await keep_candidates(reader, known["indexed_chunks"])
-        return await self.until_indexed(
-            lambda gave_up: self._attempt(reader, where, known, native_setting, gave_up)
-        )
+
+        async def attempt(gave_up: StoreError | None) -> SqlView:
+            for _ in range(ATTEMPTS):
+                view = await self._attempt(reader, where, known, gave_up)
+                if view is not None:
+                    if self._remote.are_used:
+                        self.updater.request()
+                    return view
+                await self._remote.reset_other_histories(reader)
+            raise StoreBusyError(
+                f"{self._remote.location}: an index of the base is changing; search again"
+            )
+
+        return await self.until_indexed(attempt)
 
     async def _attempt(
         self,
         reader: ReadTransaction,
         where: Filter,
-        known: Mapping[str, int],
-        native_setting: str | None,
+        known: dict[str, Any],
         gave_up: StoreError | None,
-    ) -> SqlView:
-        for _ in range(ATTEMPTS):
-            indexes = self._remote.open  # another thread may open others
-            down: DownPair = (None, None)
-            if self._remote.are_used:
-                down = await in_thread(both_refreshed, indexes)
-            at_state = partial(
-                self._at_state, reader, where, known, native_setting, indexes, down, gave_up
-            )
-            view = await reader.ask(at_state)
-            if view is not None:
-                if self._remote.are_used:
-                    self.updater.request()
-                return view
-            await self._remote.reset_other_histories(reader)
-        raise StoreBusyError(
-            f"{self._remote.location}: an index of the base is changing; search again"
-        )
-
-    def _at_state(
-        self,
-        reader: ReadTransaction,
-        where: Filter,
-        known: Mapping[str, int],
-        native_setting: str | None,
-        indexes: IndexPair,
-        down: DownPair,
-        gave_up: StoreError | None,
-        connection: Connection,
     ) -> SqlView | None:
-        """None if an index is ahead of what the connection sees."""
-        position = LogPosition(known["change"], known["token"])
+        """None if an index is ahead of what the reader sees."""
+        indexes = self._remote.open  # another thread may open others
+        down: DownPair = (None, None)
         if self._remote.are_used:
-            position = read_head(connection).position(connection)
+            down = await in_thread(both_refreshed, indexes)
 
-        def own(found: Snapshots) -> OwnParts:
-            text = found.text or self._postings(reader, connection, known, position)
-            vectors = found.vectors or _pgvectors(reader, known, position)
-            if not isinstance(text, PostingsText) or not isinstance(vectors, PgVectors):
-                return OwnParts(text, vectors)
-            configs, token = parse_configs(native_setting), known["token"]
-            native = PostgresNative(
-                reader,
-                self._native,
-                configs,
-                known=text.known,
-                vectors=vectors,
-                languages=lambda: self._all_languages(reader, token),
+        def at_state(connection: Connection) -> SqlView | None:
+            position = LogPosition(known["change"], known["token"])
+            if self._remote.are_used:
+                position = read_head(connection).position(connection)
+            return self.view_at(
+                SqlChangeLog(connection, head=position, reader=reader),
+                where,
+                State(known["token"], position, known["generation"]),
+                indexes,
+                down=down,
+                gave_up=gave_up,
+                own=lambda found: self._parts(reader, connection, known, position, found),
             )
-            return OwnParts(text, vectors, native)
 
-        return self.view_at(
-            SqlChangeLog(connection, head=position, reader=reader),
-            where,
-            State(known["token"], position, known["generation"]),
-            indexes,
-            down=down,
-            gave_up=gave_up,
-            own=own,
-        )
+        return await reader.ask(at_state)
 
-    def _postings(
+    def _parts(
         self,
         reader: ReadTransaction,
         connection: Connection,
-        known: Mapping[str, int],
+        known: dict[str, Any],
         position: LogPosition,
-    ) -> PostingsText:
-        statistics = Statistics(
-            generation=known["generation"],
-            last_key=known["change"],
-            chunks=known["indexed_chunks"],
-            terms=known["indexed_terms"],
-            gone=self.cache.get("gone", known["token"], lambda: _GONE.keys(connection)),
+        found: Snapshots,
+    ) -> OwnParts:
+        """The indexes in tables where no others are found, and what needs both of these."""
+        generation, chunks, token = known["generation"], known["indexed_chunks"], known["token"]
+        text = found.text
+        if text is None:
+            gone = self.cache.get("gone", token, lambda: _GONE.keys(connection))
+            terms = known["indexed_terms"]
+            statistics = Statistics(generation, known["change"], chunks, terms, gone)
+            text = PostingsText(reader, statistics, position)
+        vectors = found.vectors or PgVectors(
+            reader,
+            generation=generation,
+            dimension=known.get("dimension"),
+            chunks=chunks,
+            indexed=bool(known.get("graph")),
+            position=position,
         )
-        return PostingsText(reader, statistics, position)
+        if not isinstance(text, PostingsText) or not isinstance(vectors, PgVectors):
+            return OwnParts(text, vectors)
 
-    async def _all_languages(self, reader: ReadTransaction, token: int) -> Sequence[str | None]:
-        return await reader.ask(
-            lambda connection: self.cache.get(
-                "all languages", token, lambda: _LANGUAGES.column(connection)
-            )
+        def read_languages(connection: Connection) -> Sequence[str | None]:
+            return self.cache.get("all languages", token, lambda: _LANGUAGES.column(connection))
+
+        native = PostgresNative(
+            reader,
+            self._native,
+            known[SETTING],
+            known=text.known,
+            vectors=vectors,
+            languages=lambda: reader.ask(read_languages),
         )
+        return OwnParts(text, vectors, native)
 
 
-def _pgvectors(
-    reader: ReadTransaction, known: Mapping[str, int], position: LogPosition
-) -> PgVectors:
-    return PgVectors(
-        reader,
-        generation=known["generation"],
-        dimension=known.get("dimension"),
-        chunks=known["indexed_chunks"],
-        indexed=bool(known.get("graph")),
-        position=position,
-    )
-
-
-async def _state(reader: ReadTransaction) -> tuple[dict[str, int], str | None]:
-    """The counters of the base, and the setting of its native parts.
+async def _state(reader: ReadTransaction) -> dict[str, Any]:
+    """The counters of the base as numbers, and the configurations of its native parts.
 
     The same statement sets the timeout for a search with a deadline.
     """
@@ -186,6 +159,6 @@ async def _state(reader: ReadTransaction) -> tuple[dict[str, int], str | None]:
         if seconds is None
         else reader.rows(_STATE_WITH_LIMIT, {"limit": seconds})
     )
-    known = dict(rows)
-    native_setting = known.pop(SETTING, None)
-    return {name: int(value) for name, value in known.items()}, native_setting
+    known: dict[str, Any] = dict(rows)
+    configs = parse_configs(known.pop(SETTING, None))
+    return {**{name: int(value) for name, value in known.items()}, SETTING: configs}

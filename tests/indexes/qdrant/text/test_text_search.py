@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -13,10 +9,8 @@ from hypothesis import strategies as st
 
 from lagotto.filters import Contains, Eq, Filter, Gte
 from lagotto.indexes.base import FilterKeys
-from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors, text
-from lagotto.indexes.qdrant.text import QdrantText, QdrantTextIndex, query_weights
-from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.remote import RemoteVectorIndex
+from lagotto.indexes.qdrant import text
+from lagotto.indexes.qdrant.text import query_weights
 from lagotto.indexes.text_query import (
     Either,
     Every,
@@ -29,33 +23,15 @@ from lagotto.indexes.text_query import (
     Word,
 )
 from lagotto.testing.indexes import (
-    DIMENSION,
     Fields,
     MemoryChangeLog,
     MemoryText,
     MemoryVectors,
     unit_vector,
 )
-from tests.indexes.qdrant.inside import collections_on
+from tests.indexes.qdrant.inside import caught_up, collections_on, text_index, vector_index
 
 WORDS = ["oak", "lake", "marsh", "dog", "hazel", "oaken"]
-
-
-@contextmanager
-def text_index(address: str) -> Iterator[QdrantTextIndex]:
-    index = open_qdrant_text(IndexSite(secrets.token_hex(16), timeout=20, address=address))
-    yield index
-    index.delete()
-    index.close()
-
-
-@contextmanager
-def vector_index(address: str) -> Iterator[RemoteVectorIndex]:
-    site = IndexSite(secrets.token_hex(16), timeout=20, address=address)
-    index = open_qdrant_vectors(site, model_id="m", dimension=DIMENSION)
-    yield index
-    index.delete()
-    index.close()
 
 
 def colored_log(size: int = 200) -> MemoryChangeLog:
@@ -86,9 +62,7 @@ async def test_k_results_whatever_the_engine_knows_of_the_filter(
     allowed = FilterKeys(red, where=where)
     query = TextQuery(((Term("oak"),), (Term("marsh"),)))
     with vector_index(qdrant_address) as vectors, text_index(qdrant_address) as words:
-        nearest, matching = vectors.catch_up(log), words.catch_up(log)
-        assert nearest is not None
-        assert matching is not None
+        nearest, matching = caught_up(vectors, log), caught_up(words, log)
         for k in (1, 5, 40, 50):
             found = await nearest.search(unit_vector(0), k=k, allowed=allowed)
             right = await MemoryVectors(log).search(unit_vector(0), k=k, allowed=allowed)
@@ -160,8 +134,7 @@ async def test_text_is_exact_although_the_mean_length_has_drifted(
             log.add(f"{words} {words} {words}")
         for key in data.draw(st.sets(st.integers(1, len(texts)), max_size=3)):
             log.remove(key)
-        snapshot = index.catch_up(log)
-        assert snapshot is not None
+        snapshot = caught_up(index, log)
         some = data.draw(st.sets(st.integers(1, len(texts) + len(later))))
         kept = np.array(sorted(some & log.chunks.keys()), np.int64)
         oracle = MemoryText(log)
@@ -189,8 +162,7 @@ async def test_the_mean_decides_which_chunks_are_best(
         for number in range(200):
             log.add(" ".join(["lake"] * 3 + ["marsh"] * (40 + number)), language="en")
             log.add(" ".join(["lake"] + ["marsh"] * (number // 8)), language="en")
-        snapshot = index.catch_up(log)
-        assert snapshot is not None
+        snapshot = caught_up(index, log)
         query = TextQuery(((Term("lake"),),))
         vector = query_weights(query.words, [1.0])
         products = await snapshot._proposed(vector, None, limit=10)
@@ -203,9 +175,7 @@ async def test_the_mean_decides_which_chunks_are_best(
 async def test_what_the_record_does_not_have_is_never_shown(qdrant_address: str) -> None:
     log = colored_log(20)
     with vector_index(qdrant_address) as vectors, text_index(qdrant_address) as words:
-        nearest, matching = vectors.catch_up(log), words.catch_up(log)
-        assert nearest is not None
-        assert matching is not None
+        nearest, matching = caught_up(vectors, log), caught_up(words, log)
         for key in (1, 4, 7):
             log.remove(key)
         found = await nearest.search(unit_vector(0), k=17, allowed=None)
@@ -223,8 +193,7 @@ async def test_the_order_of_words_is_read_from_the_record(qdrant_address: str) -
     every = np.arange(1, 5)
     words: tuple[tuple[Term, ...], ...]
     with text_index(qdrant_address) as index:
-        snapshot = index.catch_up(log)
-        assert snapshot is not None
+        snapshot = caught_up(index, log)
         assert (await snapshot.matching(phrase, every)).tolist() == [1, 3]
         assert (await snapshot.matching(Without(phrase), every)).tolist() == [2, 4]
         for words, right in (((), [1, 3]), (((Term("dog"),),), [1, 3])):
@@ -237,8 +206,7 @@ async def test_equal_scores_are_ordered_by_key(qdrant_address: str) -> None:
     for _ in range(150):
         log.add("a lake", unit_vector(1), language="en")
     with text_index(qdrant_address) as words:
-        snapshot: QdrantText | None = words.catch_up(log)
-        assert snapshot is not None
+        snapshot = caught_up(words, log)
         query = TextQuery(((Term("lake"),),))
         found = await snapshot.search(query, k=7, allowed=None)
         assert found.keys.tolist() == [1, 2, 3, 4, 5, 6, 7]
