@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from lagotto.readers.base import Draft, TextBuilder, add_item, one_line
+from lagotto.readers.base import Draft, HeadingMark, TextBuilder, add_item, one_line
 from lagotto.readers.office.package import (
     Package,
     PackageReader,
@@ -50,7 +50,7 @@ class PptxReader(PackageReader):
                 if relation.kind == "notesSlide":
                     _add_notes(builder, package.xml(relation.part))
             if not titled and builder.length > start:
-                builder.section(f"Slide {number}", level=1, start=start)
+                builder.marks.append(HeadingMark(start, 1, f"Slide {number}"))
         return builder.draft(self.kind, **core_properties(package))
 
 
