@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lagotto.errors import EmptySourceError, EncryptedSourceError
-from lagotto.readers.base import parse_pdf_date
+from lagotto.readers.pdf import parse_pdf_date
 from tests.readers.pdf_maker import Bookmark, make_pdf
 from tests.readers.samples import PDF, encrypted, only
 
