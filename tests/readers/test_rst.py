@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from tests.readers.samples import RST, only
 
 
@@ -48,18 +50,20 @@ def test_blocks() -> None:
     assert parts(RST, "code") == [["   nap()\n\n   nap()"], ["   purr()"]]
 
 
-def test_what_is_no_section() -> None:
-    assert sections("a paragraph\nof two lines\n----\n") == []
-    assert sections("text\n\n----\n\ntext") == []
-    assert sections("::\n\n    Code\n    ====\n") == []
-    assert sections("=====\nalone\n") == []
+MARKUP = "The ``x`` of :class:`Cat` and `this <http://a.b>`_\n" + "=" * 60 + "\n"
 
 
-def test_titles_without_markup() -> None:
-    text = "The ``x`` of :class:`Cat` and `this <http://a.b>`_\n" + "=" * 60 + "\n"
-    assert sections(text) == [("The x of Cat and this", 1)]
-
-
-def test_short_underlines() -> None:
-    assert sections("A long title\n====\n") == [("A long title", 1)]
-    assert sections("A long title\n==\n") == []
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("a paragraph\nof two lines\n----\n", []),
+        ("text\n\n----\n\ntext", []),
+        ("::\n\n    Code\n    ====\n", []),
+        ("=====\nalone\n", []),
+        (MARKUP, ["The x of Cat and this"]),
+        ("A long title\n====\n", ["A long title"]),
+        ("A long title\n==\n", []),
+    ],
+)
+def test_what_is_a_section(text: str, titles: list[str]) -> None:
+    assert sections(text) == [(title, 1) for title in titles]

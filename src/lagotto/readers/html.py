@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from lxml import etree
 
@@ -65,13 +66,10 @@ def has_no_text(element: etree._Element) -> bool:
 
 def main_content(body: etree._Element) -> etree._Element:
     """The `<main>` element or one with that role, the only article, or else the whole body."""
-    main = next(body.iter("main"), None)
-    if main is None:
-        main = next((item for item in body.iter() if item.get("role") == "main"), None)
-    if main is not None:
-        return main
+    roles = (item for item in body.iter() if item.get("role") == "main")
     articles = list(body.iter("article"))
-    return articles[0] if len(articles) == 1 else body
+    sole = articles[0] if len(articles) == 1 else body
+    return next(chain(body.iter("main"), roles), sole)
 
 
 def boilerplate(root: etree._Element, *, whole_page: bool) -> Skip:
@@ -367,9 +365,6 @@ class _ShallowBuilder:
 
     def comment(self, text: str | bytes) -> None:
         """Ignore comments."""
-
-    def pi(self, target: str | bytes, data: str | bytes | None = None) -> None:
-        """Ignore processing instructions."""
 
     def close(self) -> etree._Element:
         return self._builder.close()

@@ -63,12 +63,12 @@ def _recognised(command: str, image: PageImage, languages: str) -> str:
         picture.write_bytes(image.png)
         in_languages = ["-l", languages] if languages else []
         if command == "tesseract":
-            arguments = [picture, text.with_suffix(""), "--dpi", str(DPI), *in_languages]
+            options = [str(picture), str(text.with_suffix("")), "--dpi", str(DPI), *in_languages]
         else:
-            options = ["--quiet", "--image-dpi", str(DPI), "--sidecar", text, *in_languages]
-            arguments = [*options, picture, text.with_suffix(".pdf")]
+            options = ["--quiet", "--image-dpi", str(DPI), "--sidecar", str(text), *in_languages]
+            options += [str(picture), str(text.with_suffix(".pdf"))]
         done = subprocess.run(
-            [command, *arguments], capture_output=True, timeout=SECONDS, check=False
+            [command, *options], capture_output=True, timeout=SECONDS, check=False
         )
         if done.returncode:
             message = done.stderr.decode(errors="replace").strip()[-MOST_LOGGED:]

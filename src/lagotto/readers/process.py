@@ -28,7 +28,7 @@ from typing import IO, Any
 from lagotto import errors
 from lagotto.documents import Document
 from lagotto.errors import CorruptSourceError, ReadError, SourceTooLargeError
-from lagotto.readers.base import ReadOptions, Source
+from lagotto.readers.base import Reader, ReadOptions, Source
 from lagotto.readers.ocr import Ocr, PageImage
 
 ISOLATED = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "epub", "html", "mail", "mailbox"})
@@ -147,11 +147,8 @@ class ReaderProcess:
         """Stop the child; the next `read` starts another."""
         child, self._child = self._child, None
         if child is not None:
-            child.kill()
-            for stream in (child.stdin, child.stdout):
-                with suppress(BrokenPipeError):  # unread by the dead child
-                    stream.close()  # type: ignore[union-attr]  both are pipes
-            child.wait()
+            with suppress(BrokenPipeError), child:  # what it has not read can't be flushed
+                child.kill()
 
     def __enter__(self) -> ReaderProcess:
         return self
@@ -259,8 +256,12 @@ def _answers(request: dict[str, Any], data: bytes, ocr: Ocr) -> Iterator[dict[st
     path = Path(request["path"]) if request["path"] else None
     source = Source(name=request["name"], path=path, data=data, title=request["title"])
     options = ReadOptions.model_validate(request["options"])
-    make = READERS.get(request["reader"])
-    reader = make(ocr=ocr) if request["ocr"] else make()  # type: ignore[call-arg]  of PDF
+    if request["ocr"]:
+        from lagotto.readers.pdf import PdfReader
+
+        reader: Reader = PdfReader(ocr=ocr)
+    else:
+        reader = READERS.get(request["reader"])()
     try:
         for result in reader.read(source, options=options):
             if isinstance(result, Document):
