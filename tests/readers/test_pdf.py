@@ -24,7 +24,7 @@ from tests.readers.pdf_maker import Bookmark, make_pdf
 from tests.readers.samples import PDF, encrypted, only
 
 
-def test_pages() -> None:
+def test_pages_and_outline_gives_headings() -> None:
     document = only(PDF, "cats.pdf")
     assert document.text == "Cats\nCats sleep a lot.\n\nFacts\nTom sleeps 16 hours."
     pages = [(p.number, p.label, document.text[p.start : p.end]) for p in document.pages]
@@ -32,10 +32,6 @@ def test_pages() -> None:
         (1, "i", "Cats\nCats sleep a lot."),
         (2, "1", "Facts\nTom sleeps 16 hours."),
     ]
-
-
-def test_outline_gives_headings() -> None:
-    document = only(PDF, "cats.pdf")
     second = document.pages[1].start
     behind = second + len("Facts")  # "Gone" is nowhere on its page
     assert [(h.title, h.level, h.start, h.end) for h in document.headings] == [

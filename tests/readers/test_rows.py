@@ -61,16 +61,10 @@ def test_named_columns() -> None:
     assert document.metadata == {"row": 1, "n": [1]}
 
 
-def test_found_id_is_only_a_reference() -> None:
+def test_rows_have_their_number_and_a_found_id_is_only_a_reference() -> None:
     [document] = documents('{"id": 7, "text": "x"}', "jsonl")
     assert (document.source_ref, document.id != "7") == ("7", True)
-
-
-def test_rows_without_an_id_are_numbered() -> None:
     assert [d.source_ref for d in documents("text\na\n\nb\n", "csv")] == ["1", "2"]
-
-
-def test_rows_have_their_number() -> None:
     found = documents("id,text\nx,a\n\ny,b\n", "csv")
     assert [(d.source_ref, d.metadata["row"]) for d in found] == [("x", 1), ("y", 2)]
     (own,) = documents('{"text": "a", "row": "seat 12"}', "jsonl")
@@ -160,11 +154,8 @@ def test_delimiters(delimiter: str) -> None:
     assert [d.text for d in documents(data, "csv")] == ["one, two; three", "x|y"]
 
 
-def test_one_column() -> None:
+def test_one_column_and_strange_headers() -> None:
     assert [d.text for d in documents("text\njust words\n", "csv")] == ["just words"]
-
-
-def test_strange_headers() -> None:
     [document] = documents("text,,x,x\na,b,c,d\n", "csv")
     assert document.metadata == {"row": 1, "column 2": "b", "x": "c", "x (4)": "d"}
 
@@ -203,19 +194,13 @@ def test_encodings(tmp_path: Path, encoding: str) -> None:
     assert (document.text, document.source_ref) == ("Grüße aus Köln", "1")
 
 
-def test_first_row_comes_before_the_last_is_read(tmp_path: Path) -> None:
+def test_bad_rows_end_a_file_but_not_a_batch(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    path.write_text('{"text": "good"}\nbad\n', encoding="utf-8")
+    path.write_text('{"text": "good"}\nbad\n{"text": "too"}\n', encoding="utf-8")
     results = read_path(path)
     assert next(results).text == "good"
     with pytest.raises(CorruptSourceError, match="line 2"):
         next(results)
-
-
-def test_bad_rows_in_a_batch(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text(
-        '{"text": "good"}\nbad\n{"text": "too"}\n', encoding="utf-8"
-    )
     good, bad, too = load(tmp_path)
     assert isinstance(good, Document)
     assert isinstance(too, Document)
@@ -229,13 +214,9 @@ CELL = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_s
 
 
 @given(st.lists(CELL, min_size=1, max_size=5))
-def test_jsonl_round_trip(cells: list[str]) -> None:
-    data = "\n".join(json.dumps({"text": cell}) for cell in cells)
-    assert [d.text for d in documents(data, "jsonl")] == [cell.strip() for cell in cells]
-
-
-@given(st.lists(CELL, min_size=1, max_size=5))
-def test_csv_round_trip(cells: list[str]) -> None:
+def test_round_trips(cells: list[str]) -> None:
+    lines = "\n".join(json.dumps({"text": cell}) for cell in cells)
+    assert [d.text for d in documents(lines, "jsonl")] == [cell.strip() for cell in cells]
     quoted = ('"' + cell.replace('"', '""') + '"' for cell in cells)
     data = "text\tn\r\n" + "".join(f"{cell}\t1\r\n" for cell in quoted)
     assert [d.text for d in documents(data, "csv")] == [cell.strip() for cell in cells]

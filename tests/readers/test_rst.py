@@ -25,17 +25,13 @@ def test_levels_follow_the_order_of_adornments() -> None:
     assert sections(RST) == [("Cats", 1), ("Facts", 2), ("Food and sleep", 2), ("At night", 3)]
 
 
-def test_the_text_stays_as_written() -> None:
+def test_the_text_stays_as_written_and_fields_are_metadata() -> None:
     document = only(RST, "cats.rst")
     assert document.text == RST
     by_title = {item.title: document.text[item.start : item.end] for item in document.headings}
     assert by_title["Facts"].startswith("Facts\n-----\n")
     assert by_title["Facts"].rstrip().endswith("- sleep,\n  deeply")
     assert by_title["Cats"].startswith("====\nCats\n====\n")
-
-
-def test_fields_are_metadata() -> None:
-    document = only(RST, "cats.rst")
     assert document.title == "Cats"
     assert document.metadata == {"author": "Ann"}
     assert document.created_at == datetime(2024, 5, 6, tzinfo=UTC)

@@ -44,25 +44,17 @@ def test_recursive_and_in_order(tmp_path: Path) -> None:
     assert found(tmp_path) == ["B.md", "a/b/c.md", "a/z.md", "b.md", "c.md"]
 
 
-def test_hidden_and_junk(tmp_path: Path) -> None:
+def test_hidden_folders_can_be_asked_for(tmp_path: Path) -> None:
     make(tmp_path, ".git/x", ".hidden", "a/.svn/y", "node_modules/z.js", "a/__pycache__/c.py")
-    make(tmp_path, "b/node_modules", "kept.txt")
+    make(tmp_path, "b/node_modules", "kept.txt", ".notes/a.md")
     assert found(tmp_path) == ["b/node_modules", "kept.txt"]
-
-
-def test_a_hidden_folder_can_be_asked_for(tmp_path: Path) -> None:
-    make(tmp_path, ".notes/a.md")
     assert found(tmp_path / ".notes") == ["a.md"]
 
 
 def test_include_and_exclude(tmp_path: Path) -> None:
     make(tmp_path, "a.md", "b.txt", "docs/c.md", "docs/old/d.md", "drafts/e.md")
-    assert found(tmp_path, include=("*.md",)) == [
-        "a.md",
-        "docs/c.md",
-        "docs/old/d.md",
-        "drafts/e.md",
-    ]
+    everywhere = ["a.md", "docs/c.md", "docs/old/d.md", "drafts/e.md"]
+    assert found(tmp_path, include=("*.md",)) == everywhere
     assert found(tmp_path, include=("docs/**",), exclude=("old",)) == ["docs/c.md"]
     assert found(tmp_path, exclude=("*.md", "docs")) == ["b.txt"]
     assert found(tmp_path, include=("docs/*.md", "b.*")) == ["b.txt", "docs/c.md"]
@@ -121,11 +113,6 @@ def test_what_vanished_is_left_for_the_reader_to_report(tmp_path: Path) -> None:
     assert list(walk(gone, selection=Selection(include=("*.md",)))) == [gone]
 
 
-def ignores(patterns: str, path: str, *, folder: bool = False) -> bool:
-    file = IgnoreFile(0, tuple(parse_patterns(patterns)))
-    return bool(file.verdict(path.split("/"), folder=folder))
-
-
 @pytest.mark.parametrize(
     ("patterns", "path", "expected"),
     [
@@ -150,15 +137,14 @@ def ignores(patterns: str, path: str, *, folder: bool = False) -> bool:
         ("a\\*c", "abc", False),
         ("a\\*c", "a*c", True),
         ("b/", "b", False),
+        ("b/", "a/b/", True),
+        ("b", "a/b/", True),
     ],
 )
 def test_patterns(patterns: str, path: str, expected: bool) -> None:
-    assert ignores(patterns, path) is expected
-
-
-def test_patterns_of_folders() -> None:
-    assert ignores("b/", "a/b", folder=True)
-    assert ignores("b", "a/b", folder=True)
+    file = IgnoreFile(0, tuple(parse_patterns(patterns)))
+    verdict = file.verdict(path.strip("/").split("/"), folder=path.endswith("/"))
+    assert bool(verdict) is expected
 
 
 def test_files_of_inner_folders_take_precedence(tmp_path: Path) -> None:
@@ -327,13 +313,8 @@ def test_what_the_caller_excludes(tmp_path: Path) -> None:
     assert str(loading.skipped) == "1 file and 1 folder skipped: 2 excluded"
 
 
-def test_a_named_file_is_read_whatever_it_is_called(tree: Path) -> None:
-    [document] = load(tree / "server.pem")
-    assert isinstance(document, Document)
-
-
-def test_named_files_without_text_are_skipped_too(tree: Path) -> None:
-    loading = load([tree / "empty.txt", tree / "kept.md"])
+def test_a_named_file_is_read_whatever_it_is_called_unless_it_is_empty(tree: Path) -> None:
+    loading = load([tree / "empty.txt", tree / "server.pem"])
     assert [type(result) for result in loading] == [Document]
     assert str(loading.skipped) == "1 file skipped: 1 empty"
 

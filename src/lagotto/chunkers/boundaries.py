@@ -20,6 +20,8 @@ Offsets = NDArray[np.int64]
 BoundaryKind = Literal[
     "section", "definition", "paragraph", "part", "line", "sentence", "statement", "word"
 ]
+_LINE_ENDS: dict[BoundaryKind, int] = {"word": 0, "line": 1, "paragraph": 2}
+"""How many line ends make white space a boundary."""
 
 _SPACES = np.array([*map(ord, filter(str.isspace, map(chr, range(0x3001))))], np.uint32)
 _AS_SPACE = {code: " " for code in _SPACES.tolist() if code > 127}
@@ -56,6 +58,8 @@ class Boundaries:
 
     def of(self, kind: BoundaryKind) -> Offsets:
         """All boundaries of one kind."""
+        if kind in _LINE_ENDS:
+            return np.unique(self._line_starts[self._newlines >= _LINE_ENDS[kind]])
         found: Offsets = getattr(self, f"_{kind}")
         return found
 
@@ -76,7 +80,7 @@ class Boundaries:
     def _definition(self) -> Offsets:
         """Lines of code without indentation after a blank line: most likely definitions."""
         codes = self._codes
-        paragraphs = self._paragraph
+        paragraphs = self.of("paragraph")
         margin = paragraphs[paragraphs < len(codes)]
         margin = margin[~np.isin(codes[margin], _SPACES)]
         return np.union1d(margin, _spans(self._headings)[:, 0])
@@ -84,18 +88,6 @@ class Boundaries:
     @cached_property
     def _part(self) -> Offsets:
         return np.unique(self._parts)
-
-    @cached_property
-    def _paragraph(self) -> Offsets:
-        return np.unique(self._line_starts[self._newlines >= 2])
-
-    @cached_property
-    def _line(self) -> Offsets:
-        return np.unique(self._line_starts[self._newlines >= 1])
-
-    @cached_property
-    def _word(self) -> Offsets:
-        return np.unique(self._line_starts)
 
     @cached_property
     def _sentence(self) -> Offsets:
@@ -111,8 +103,8 @@ class Boundaries:
         """Sentences of prose, lines of code."""
         code = _spans([block for block in self._blocks if block.kind == "code"])
         if code.tolist() == [[0, len(self._text)]]:
-            return self._line  # no sentences to look for
-        lines, sentences = self._line, self._sentence
+            return self.of("line")  # no sentences to look for
+        lines, sentences = self.of("line"), self._sentence
         return np.union1d(sentences[~_inside(sentences, code)], lines[_inside(lines, code)])
 
     def _batches(self) -> Iterator[tuple[int, str]]:
@@ -122,7 +114,7 @@ class Boundaries:
         megabytes of line ends would take gigabytes.
         """
         text, start = self._text, 0
-        for end in (*self._paragraph.tolist(), len(text)):
+        for end in (*self.of("paragraph").tolist(), len(text)):
             checkpoint()
             if end - start >= SENTENCE_BATCH or end == len(text):
                 visible = len(text[start:end].rstrip())

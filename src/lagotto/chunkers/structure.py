@@ -108,14 +108,12 @@ class Structure:
 
     def _ends_within(self, span: Span) -> set[int]:
         """Where sections end inside the span: a function may end before the next one starts."""
-        ends = set()
-        index = bisect_left(self._heading_starts, span.end) - 1
-        while index >= 0 and self._heading_starts[index] >= span.start:
-            ends.add(self._headings[index].end)
-            index -= 1
-        while index >= 0:
-            ends.add(self._headings[index].end)
-            index = self._parents[index]
+        first, last = (bisect_left(self._heading_starts, offset) for offset in span)
+        ends = {heading.end for heading in self._headings[first:last]}
+        around = first - 1  # the last heading before the span, and its parents
+        while around >= 0:
+            ends.add(self._headings[around].end)
+            around = self._parents[around]
         return {end for end in ends if span.start < end < span.end}
 
     def _element(self, span: Span) -> dict[str, Any]:

@@ -162,9 +162,10 @@ class Source:
 
     def modified_at(self) -> datetime | None:
         """When the file was last modified; None for data in memory."""
+        if self.path is None:
+            return None
         try:
-            modified = self.path.stat().st_mtime if self.path else None
-            return datetime.fromtimestamp(modified, tz=UTC) if modified is not None else None
+            return datetime.fromtimestamp(self.path.stat().st_mtime, tz=UTC)
         except (OSError, OverflowError, ValueError):
             return None
 

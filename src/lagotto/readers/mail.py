@@ -289,11 +289,12 @@ class _MessageDocuments:
                 if isinstance(result, Document):
                     yield self._moved(result, name, about)
                 else:
-                    yield self._lost(result, name)
+                    reason = f"attachment {name}: {result.reason}"
+                    yield type(result)(self._source.label, reason)
         except (UnsupportedFormatError, EmptySourceError):
             return  # a picture, an archive, a signature
         except ReadError as exc:
-            yield self._lost(exc, name)
+            yield type(exc)(self._source.label, f"attachment {name}: {exc.reason}")
 
     def _moved(self, document: Document, name: str, about: dict[str, str]) -> Document:
         """The document of an attachment as one of the file that holds the message.
@@ -309,9 +310,6 @@ class _MessageDocuments:
         }
         del fields["id"], fields["content_hash"]  # derived from the others
         return Document.model_validate(fields)
-
-    def _lost(self, error: ReadError, name: str) -> ReadError:
-        return type(error)(self._source.label, f"attachment {name}: {error.reason}")
 
     def _unused(self, reference: str) -> str:
         """`reference`, numbered if it was used before."""

@@ -187,12 +187,14 @@ class _Margins:
 
     def running(self, index: int, texts: Sequence[str]) -> list[str]:
         """Those of `texts`, lines of the page with that index, that run."""
-        return [text for text in texts if self._runs(index, _Line.of(text))]
-
-    def _runs(self, index: int, line: _Line) -> bool:
-        if line.form in self._frequent or self._continued(index, line):
-            return True
-        return line.form == "#" and line.numbers[0] in self.numbers(index)
+        lines = ((text, _Line.of(text)) for text in texts)
+        return [
+            text
+            for text, line in lines
+            if line.form in self._frequent
+            or self._continued(index, line)
+            or (line.form == "#" and line.numbers[0] in self.numbers(index))
+        ]
 
     def numbers(self, index: int) -> set[int]:
         """What the page with that index may be numbered."""

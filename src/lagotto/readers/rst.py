@@ -82,12 +82,8 @@ def _plain(title: str) -> str:
 
 def _fields(lines: list[str]) -> dict[str, str]:
     """The fields at the top, or directly below the title."""
-    groups = [
-        list(group)
-        for filled, group in groupby(lines[:60], lambda line: bool(line.strip()))
-        if filled
-    ]
-    for group in groups[:2]:
+    groups = groupby(lines[:60], lambda line: bool(line.strip()))
+    for group in [list(group) for filled, group in groups if filled][:2]:
         found = [FIELD.match(line) for line in group]
         if found and found[0]:
             return {match[1].strip().lower(): match[2].strip() for match in found if match}

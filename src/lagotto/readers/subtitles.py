@@ -67,7 +67,10 @@ def _cues(written: str) -> Iterator[Cue]:
                 if since_blank == 1 and cue.lines:
                     cue.lines.pop()  # the number or name of this cue
                 yield cue
-            cue, skipping = Cue(_seconds(timing, 1), _seconds(timing, 4), []), False
+            hours, minutes, seconds, *end = (int(number or 0) for number in timing.groups())
+            start = hours * 3600 + minutes * 60 + seconds
+            last = end[0] * 3600 + end[1] * 60 + end[2]
+            cue, skipping = Cue(start, last, []), False
         elif since_blank == 0 and line.partition(" ")[0].rstrip() in NOT_CUES:
             skipping = True
         elif line.strip() and cue is not None and not skipping:
@@ -76,11 +79,6 @@ def _cues(written: str) -> Iterator[Cue]:
         skipping = skipping and since_blank > 0
     if cue is not None:
         yield cue
-
-
-def _seconds(timing: re.Match[str], group: int) -> int:
-    hours, minutes, seconds = timing.group(group, group + 1, group + 2)
-    return int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds)
 
 
 def _joined(cues: list[Cue]) -> tuple[str, list[HeadingMark]]:

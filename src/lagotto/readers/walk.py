@@ -156,8 +156,7 @@ WILD = re.compile(r"[*?]|\[.*")
 """What a glob matches other than itself; behind a bracket, for simplicity, everything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(NamedTuple):
     """One line of an ignore file."""
 
     segments: tuple[str, ...]
@@ -167,8 +166,7 @@ class Pattern:
     """A part of every name that matches: looking for it takes a fiftieth of matching the glob."""
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoreFile:
+class IgnoreFile(NamedTuple):
     """The patterns of the folder at a depth below the top of the repository, or of the walk."""
 
     depth: int

@@ -111,17 +111,13 @@ class Styles:
     def of(self, paragraph: etree._Element) -> tuple[list[etree._Element | None], list[str]]:
         """The settings of a paragraph, its style and the parents of that; the names of styles."""
         own = child(paragraph, "pPr")
-        styles = list(self._chain(value(child(own, "pStyle"))))
-        names = [value(child(style, "name")) or "" for style in styles]
-        return [own, *(child(style, "pPr") for style in styles)], names
-
-    def _chain(self, style_id: str | None) -> Iterator[etree._Element]:
-        seen: set[str | None] = set()
-        while style_id in self._styles and style_id not in seen:
-            seen.add(style_id)
-            style = self._styles[style_id]
-            yield style
-            style_id = value(child(style, "basedOn"))
+        styles: dict[str | None, etree._Element] = {}
+        style_id = value(child(own, "pStyle"))
+        while style_id in self._styles and style_id not in styles:
+            styles[style_id] = self._styles[style_id]
+            style_id = value(child(styles[style_id], "basedOn"))
+        names = [value(child(style, "name")) or "" for style in styles.values()]
+        return [own, *(child(style, "pPr") for style in styles.values())], names
 
 
 def _level(settings: list[etree._Element | None], names: list[str]) -> int | None:

@@ -47,9 +47,9 @@ class XlsxReader(PackageReader):
         main = package.require(WORKBOOK)
         relations = package.relations(main)
         parts = {relation.kind: relation.part for relation in relations.values()}
-        workbook = package.xml(main)
+        workbook, texts = package.xml(main), package.xml(parts.get("sharedStrings"))
         cells = Cells(
-            texts=_shared_texts(package.xml(parts.get("sharedStrings"))),
+            texts=[one_line(_rich_text(item)) for item in children(texts, "si")],
             dates=_date_styles(package.xml(parts.get("styles"))),
             since_1904=value(child(workbook, "workbookPr"), "date1904") in ("1", "true"),
         )
@@ -57,54 +57,41 @@ class XlsxReader(PackageReader):
         sheets = children(child(workbook, "sheets"), "sheet")
         for sheet, relation in related(relations, sheets):
             if relation.kind == "worksheet":
-                table = Table(package, used=builder.length)
-                for row in _rows(package.read(relation.part)):
-                    table.add(cells.of_row(row), number=small_number(value(row, "r")))
-                if table.numbers:
+                rows, numbers = _table(package, relation.part, cells, used=builder.length)
+                if numbers:
                     builder.heading(value(sheet, "name") or "", level=1)
-                    builder.table(table.rows(), numbers=table.numbers)
+                    builder.table(rows, numbers=numbers)
         # not the name of the first sheet
         fields = core_properties(package, title=package.source.stem)
         return builder.draft(self.kind, **fields)
 
 
-def _rows(data: bytes) -> Iterator[etree._Element]:
-    """The rows of a sheet, one at a time: the tree of a large sheet would take a gigabyte."""
-    if not data:
-        return
-    for _, row in etree.iterparse(BytesIO(data), tag="{*}row", **PARSING):
-        yield row
+def _table(
+    package: Package, part: str, cells: Cells, *, used: int
+) -> tuple[Iterator[list[str]], list[int]]:
+    """The rows of a sheet that have a value, with the same columns each, and their numbers.
+
+    The text that they take is within the limit, as is what was `used` before. Rows are read one at
+    a time: the tree of a large sheet would take a gigabyte.
+    """
+    data = package.read(part)
+    rows: list[dict[int, str]] = []
+    numbers: list[int] = []
+    columns: set[int] = set()
+    number, size = 0, used
+    for _, row in etree.iterparse(BytesIO(data), tag="{*}row", **PARSING) if data else ():
+        number = max(small_number(value(row, "r")) or 0, number + 1)
+        if found := cells.of_row(row):
+            rows.append(found)
+            numbers.append(number)
+            columns |= found.keys()
+            size += sum(map(len, found.values()))
+            package.check_size(size + len(CELL) * len(columns) * len(rows))
         row.clear()
         while row.getprevious() is not None:
             del row.getparent()[0]
-
-
-class Table:
-    """The cells of a sheet that have a value, and the text they take, within the limit."""
-
-    def __init__(self, package: Package, *, used: int) -> None:
-        self.numbers: list[int] = []
-        self._rows: list[dict[int, str]] = []
-        self._number = 0
-        self._columns: set[int] = set()
-        self._package = package
-        self._size = used
-
-    def add(self, row: dict[int, str], *, number: int | None) -> None:
-        """Add a row, texts by column; one without a `number` follows the one before."""
-        self._number = max(number or 0, self._number + 1)
-        if not row:
-            return
-        self._rows.append(row)
-        self.numbers.append(self._number)
-        self._columns |= row.keys()
-        self._size += sum(map(len, row.values()))
-        self._package.check_size(self._size + len(CELL) * len(self._columns) * len(self._rows))
-
-    def rows(self) -> Iterator[list[str]]:
-        """All rows, with the same columns each."""
-        columns = sorted(self._columns)
-        return ([row.get(column, "") for column in columns] for row in self._rows)
+    ordered = sorted(columns)
+    return ([row.get(column, "") for column in ordered] for row in rows), numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +163,6 @@ def _column(reference: str | None, *, default: int) -> int:
     for letter in match[0]:
         index = index * 26 + ord(letter) - ord("A") + 1
     return index - 1
-
-
-def _shared_texts(root: etree._Element | None) -> list[str]:
-    return [one_line(_rich_text(item)) for item in children(root, "si")]
 
 
 def _rich_text(item: etree._Element | None) -> str:
