@@ -11,43 +11,17 @@ from tests.chunkers.words import Words
 
 
 @pytest.mark.parametrize(
-    ("given", "full"),
-    [
-        ("prose", "prose:256/32"),
-        ("section", "section:256/32"),
-        ("recursive", "recursive:256/32"),
-        ("recursive:128", "recursive:128/32"),
-        ("recursive:64", "recursive:64/16"),
-        ("recursive:128/0", "recursive:128/0"),
-        ("page", "page:512/0"),
-        ("parent-child:800/200/20", "parent-child:800/200/20"),
-        (DEFAULT_CHUNKER, DEFAULT_CHUNKER),
-    ],
-)
-def test_ids_are_completed(given: str, full: str) -> None:
-    assert CHUNKERS.create(given, tokenizer=Words()).id == full
-
-
-@pytest.mark.parametrize(
-    ("given", "complaint"),
-    [
-        ("recursive:large", "write recursive:256/32"),
-        ("recursive:256/32/1", "too many numbers"),
-        ("recursive:4", "at least 8 tokens"),
-        ("recursive:100/51", "between 0 and half the chunk size"),
-        ("recursive:100/-1", "between 0 and half the chunk size"),
-        ("parent-child:100/200", "parents must be larger"),
-        ("document:256", "takes no parameters"),
-    ],
-)
-def test_impossible_sizes_are_refused(given: str, complaint: str) -> None:
-    with pytest.raises(ConfigError, match=complaint):
-        CHUNKERS.create(given, tokenizer=Words())
-
-
-@pytest.mark.parametrize(
     ("given", "size", "overlap", "full"),
     [
+        ("prose", None, None, "prose:256/32"),
+        ("section", None, None, "section:256/32"),
+        ("recursive", None, None, "recursive:256/32"),
+        ("recursive:128", None, None, "recursive:128/32"),
+        ("recursive:64", None, None, "recursive:64/16"),
+        ("recursive:128/0", None, None, "recursive:128/0"),
+        ("page", None, None, "page:512/0"),
+        ("parent-child:800/200/20", None, None, "parent-child:800/200/20"),
+        (DEFAULT_CHUNKER, None, None, DEFAULT_CHUNKER),
         ("recursive", 128, None, "recursive:128/32"),
         ("recursive:256/0", 128, None, "recursive:128/0"),
         ("recursive:256/32", 64, None, "recursive:64/16"),
@@ -56,13 +30,22 @@ def test_impossible_sizes_are_refused(given: str, complaint: str) -> None:
         ("parent-child", 64, None, "parent-child:1024/64/16"),
     ],
 )
-def test_sizes_can_be_set(given: str, size: int | None, overlap: int | None, full: str) -> None:
+def test_ids_are_completed_and_sizes_can_be_set(
+    given: str, size: int | None, overlap: int | None, full: str
+) -> None:
     assert CHUNKERS.create(given, tokenizer=Words(), size=size, overlap=overlap).id == full
 
 
 @pytest.mark.parametrize(
     ("given", "size", "overlap", "complaint"),
     [
+        ("recursive:large", None, None, "write recursive:256/32"),
+        ("recursive:256/32/1", None, None, "too many numbers"),
+        ("recursive:4", None, None, "at least 8 tokens"),
+        ("recursive:100/51", None, None, "between 0 and half the chunk size"),
+        ("recursive:100/-1", None, None, "between 0 and half the chunk size"),
+        ("parent-child:100/200", None, None, "parents must be larger"),
+        ("document:256", None, None, "takes no parameters"),
         ("recursive", 64, 40, "between 0 and half"),
         ("recursive", 4, None, "at least 8 tokens"),
         ("parent-child", 2048, None, "parents must be larger"),
@@ -70,7 +53,7 @@ def test_sizes_can_be_set(given: str, size: int | None, overlap: int | None, ful
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(
-    given: str, size: int, overlap: int | None, complaint: str
+    given: str, size: int | None, overlap: int | None, complaint: str
 ) -> None:
     with pytest.raises(ConfigError, match=complaint):
         CHUNKERS.create(given, tokenizer=Words(), size=size, overlap=overlap)

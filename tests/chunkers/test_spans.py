@@ -30,30 +30,19 @@ def table(rows: list[str], *, before: str = "") -> Document:
     return Document(text=text, blocks=(block,))
 
 
-def test_a_paragraph_that_fits_is_one_chunk() -> None:
-    assert texts(cut("recursive:10/0", "One two three.\n\nFour five.")) == [
-        "One two three.\n\nFour five."
-    ]
-
-
-def test_paragraphs_are_preferred_to_sentences() -> None:
-    first = "a b c. d e f.\n\n"
-    assert texts(cut("recursive:10/0", first + "g h. i j k. l m n.")) == [
-        first,
-        "g h. i j k. l m n.",
-    ]
-
-
-def test_sentences_are_preferred_to_words() -> None:
-    assert texts(cut("recursive:8/0", "All of it was good. But none of it went on.")) == [
-        "All of it was good. ",
-        "But none of it went on.",
-    ]
-
-
-def test_abbreviations_do_not_end_sentences() -> None:
-    chunks = cut("sentence:8/0", "We met Dr. Smith in the street. He was late again today.")
-    assert texts(chunks) == ["We met Dr. Smith in the street. ", "He was late again today."]
+@pytest.mark.parametrize(
+    ("chunker", "expected"),
+    [
+        ("recursive:10/0", ["One two three.\n\nFour five."]),  # it fits
+        ("recursive:10/0", ["a b c. d e f.\n\n", "g h. i j k. l m n."]),
+        ("recursive:8/0", ["All of it was good. ", "But none of it went on."]),
+        ("sentence:8/0", ["We met Dr. Smith in the street. ", "He was late again today."]),
+    ],
+)
+def test_paragraphs_are_preferred_to_sentences_and_these_to_words(
+    chunker: str, expected: list[str]
+) -> None:
+    assert texts(cut(chunker, "".join(expected))) == expected
 
 
 def test_sentences_in_other_scripts() -> None:

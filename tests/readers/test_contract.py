@@ -48,11 +48,8 @@ class TestReaders(ReaderContract):
         assert reader.suffixes == SUFFIXES[name]
 
 
-def test_no_reader_is_left_out() -> None:
+def test_no_reader_is_left_out_and_no_suffix_is_shared() -> None:
     assert sorted(SAMPLES) == sorted(SUFFIXES)
     assert set(SUFFIXES) <= set(READERS.names())
-
-
-def test_suffixes_are_not_shared() -> None:
     every = [suffix for suffixes in SUFFIXES.values() for suffix in suffixes]
     assert len(every) == len(set(every))

@@ -40,8 +40,6 @@ PARAGRAPH = "<w:p><w:r><w:t>{}</w:t></w:r></w:p>"
 FAILING: dict[str, tuple[bytes, type[ReadError]]] = {
     "empty.txt": (b"", EmptySourceError),
     "empty.pdf": (b"", EmptySourceError),
-    "empty.docx": (b"", EmptySourceError),
-    "empty.jsonl": (b"", EmptySourceError),
     "blank.md": (b" \r\n\t\n", EmptySourceError),
     "blank.html": (b"<html><body>  </body></html>", EmptySourceError),
     "pages0.pdf": (make_pdf([]), EmptySourceError),
@@ -52,10 +50,7 @@ FAILING: dict[str, tuple[bytes, type[ReadError]]] = {
     "cut.docx": (samples.make_docx()[:5000], CorruptSourceError),
     "zip.docx": (samples.make_zip({"a.txt": "x"}), CorruptSourceError),
     "locked.docx": (HIDDEN_PACKAGE, EncryptedSourceError),
-    "empty.pptx": (b"", EmptySourceError),
-    "empty.xlsx": (b"", EmptySourceError),
     "empty.eml": (b"\n", EmptySourceError),
-    "empty.ipynb": (b"", EmptySourceError),
     "cut.pptx": (office_samples.make_pptx()[:9000], CorruptSourceError),
     "cut.xlsx": (office_samples.make_xlsx()[:3000], CorruptSourceError),
     "cut.odt": (office_samples.make_odt()[:500], CorruptSourceError),
@@ -65,7 +60,6 @@ FAILING: dict[str, tuple[bytes, type[ReadError]]] = {
     "words.vtt": (b"these are just words", CorruptSourceError),
     "empty.rst": (b"\n\n", EmptySourceError),
     "picture.rst": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)), UnsupportedFormatError),
-    "empty.srt": (b"", EmptySourceError),
     "numbers.srt": (b"1\n2\n3\n", CorruptSourceError),
     "silent.srt": (b"00:00:01,000 --> 00:00:02,000\n" * 1000, EmptySourceError),
     "spaced.srt": (b"00:00:01,000" + b" " * 50_000 + b"--> 00:00:02,000\nx", CorruptSourceError),
@@ -280,14 +274,13 @@ def test_links_in_a_circle(tmp_path: Path) -> None:
 
 
 def test_unknown_suffix_with_comments_is_sniffed_in_time(tmp_path: Path) -> None:
-    (tmp_path / "comments.unknown").write_bytes(b"<!---->" * 500)
-    (document,) = read_path(tmp_path / "comments.unknown")
+    (document,) = read_path(put(tmp_path, "comments.unknown", b"<!---->" * 500))
     assert document.kind == "text"
 
 
 def test_front_matter_with_a_number_of_thousands_of_digits(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text(f"---\na: {':'.join(['59'] * 3000)}\n---\n# T\n\nText\n")
-    (document,) = read_path(tmp_path / "a.md")
+    front = f"---\na: {':'.join(['59'] * 3000)}\n---\n# T\n\nText\n"
+    (document,) = read_path(put(tmp_path, "a.md", front.encode()))
     assert str(document.metadata["a"]).startswith("0x")
 
 

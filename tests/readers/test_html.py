@@ -18,23 +18,16 @@ def read(html: str) -> Document:
     return document
 
 
-def test_text_of_the_main_content() -> None:
-    assert only(HTML, "cats.html").text == (
+def test_the_main_content_its_structure_and_what_the_head_says() -> None:
+    document = only(HTML, "cats.html")
+    assert document.text == (
         "Cats\n\nCats sleep a lot,\nreally & truly.\n\nFacts\n\n"
         "cat | hours\nTom | 16\nKit | 14\n\n"
         "- eat\n- sleep\n  - deeply\n\nif cat:\n    nap()"
     )
-
-
-def test_what_the_head_says() -> None:
-    document = only(HTML, "cats.html")
     assert (document.title, document.summary) == ("On cats", "All about cats")
     assert (document.language, document.metadata) == ("en", {"author": "Ann"})
     assert document.created_at == datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
-
-
-def test_structure() -> None:
-    document = only(HTML, "cats.html")
     assert [(h.title, h.level) for h in document.headings] == [("Cats", 1), ("Facts", 2)]
     assert texts(document, "table") == ["cat | hours", "Tom | 16", "Kit | 14"]
     assert texts(document, "list") == ["- eat", "- sleep\n  - deeply"]
@@ -59,13 +52,10 @@ def test_blocks_of_links_go_but_links_in_text_stay() -> None:
     assert document.text == f"{LONG.strip()} A link here."
 
 
-def test_links_inside_main_stay() -> None:
+def test_links_inside_main_and_a_header_inside_the_article_stay() -> None:
     links = "".join(f"<li><a href=/{n}>Paper {n}</a></li>" for n in range(8))
     document = read(f"<main><p>{LONG}</p><ul>{links}</ul></main>")
     assert len(texts(document, "list")) == 8
-
-
-def test_header_inside_the_article_stays() -> None:
     document = read(f"<header>Site</header><article><header><h1>T</h1></header>{LONG}</article>")
     assert document.text == f"T\n\n{LONG.strip()}"
 
@@ -91,12 +81,9 @@ def test_layout_tables_and_lists_only_arrange() -> None:
     assert [block.kind for block in document.blocks] == ["table"]
 
 
-def test_code_inside_a_list_keeps_its_lines() -> None:
+def test_code_inside_a_list_keeps_its_lines_and_inline_elements_do_not_split_words() -> None:
     document = read("<ol><li>run <pre>a\n  b</pre> now</li><li>stop<br>there</li></ol>")
     assert texts(document, "list") == ["- run\n  a\n    b\n  now", "- stop there"]
-
-
-def test_inline_elements_do_not_split_words() -> None:
     assert read("<p>un<b>believ</b>able<i>!</i></p>\n\n<p> x </p>").text == "unbelievable!\n\nx"
 
 
@@ -104,13 +91,8 @@ def test_declared_encoding() -> None:
     html = '<meta http-equiv="Content-Type" content="text/html; charset=windows-1250"><p>ďábel'
     [document] = read_bytes(html.encode("cp1250"), name="x.html")
     assert document.text == "ďábel"
-
-
-def test_a_string_is_not_decoded_again() -> None:
-    assert (
-        read("<?xml version='1.0' encoding='latin-1'?><meta charset=koi8-r><p>Grüße").text
-        == "Grüße"
-    )
+    html = "<?xml version='1.0' encoding='latin-1'?><meta charset=koi8-r><p>Grüße"
+    assert read(html).text == "Grüße"  # a string is not decoded again
 
 
 @pytest.mark.parametrize(

@@ -64,13 +64,10 @@ def test_html_where_there_is_no_plain_text() -> None:
     assert [heading.title for heading in document.headings] == ["Cats"]
 
 
-def test_legacy_charsets() -> None:
+def test_legacy_charsets_and_one_that_no_codec_may_have() -> None:
     head = b"Subject: =?koi8-r?Q?=EB=CF=DB=CB=C9?=\nContent-Type: text/plain; charset=koi8-r\n\n"
     [document] = read_bytes(head + "Кошки спят.".encode("koi8-r"), name="a.eml")
     assert (document.title, document.text) == ("Кошки", "Subject: Кошки\n\nКошки спят.")
-
-
-def test_a_charset_that_no_codec_may_have() -> None:
     head = b'Subject: Cats\nContent-Type: text/plain; charset="a\0b"\n\n'
     [document] = read_bytes(head + "Schläfrig sind sie.".encode(), name="a.eml")
     assert document.text == "Subject: Cats\n\nSchläfrig sind sie."

@@ -18,24 +18,16 @@ def read(text: str) -> Document:
     return document
 
 
-def test_front_matter() -> None:
+def test_front_matter_and_headings_span_their_sections_and_blocks() -> None:
     document = only(MARKDOWN, "cats.md")
     assert (document.title, document.language) == ("On cats", "en")
     assert document.created_at == datetime(2024, 5, 6, tzinfo=UTC)
     assert document.metadata == {"author": "Ann", "date": "2024-05-06", "tags": ["cats", "sleep"]}
     assert document.text == MARKDOWN.split("---\n", 2)[2]
-
-
-def test_headings_span_their_sections() -> None:
-    document = only(MARKDOWN, "cats.md")
     cats, facts = document.headings
     assert (cats.title, cats.level, cats.start, cats.end) == ("Cats", 1, 0, len(document.text))
     assert (facts.title, facts.level, facts.end) == ("Facts", 2, len(document.text))
     assert document.text[facts.start :].startswith("## Facts\n")
-
-
-def test_blocks() -> None:
-    document = only(MARKDOWN, "cats.md")
     assert texts(document, "table") == [
         "| cat | hours |\n|-----|-------|",
         "| Tom | 16    |",
@@ -51,11 +43,8 @@ def test_titles_lose_their_markup() -> None:
     assert document.title == "The very best cat &"
 
 
-def test_headings_inside_quotes_and_lists_are_no_sections() -> None:
+def test_headings_and_blocks_inside_a_block_belong_to_it() -> None:
     assert read("> # quoted\n\n- # listed\n").headings == ()
-
-
-def test_blocks_inside_a_block_belong_to_it() -> None:
     document = read("1. a\n\n   ```\n   x\n   ```\n2. b\n   - c\n\n> - quoted\n>   list\n")
     assert [block.kind for block in document.blocks] == ["list", "list"]
     parts = [[document.text[p.start : p.end] for p in b.parts] for b in document.blocks]
@@ -93,35 +82,15 @@ def test_front_matter_keeps_what_json_has_no_word_for() -> None:
     assert document.metadata == {"1": "one", "nan": "nan", "big": "123456789012345678901234567890"}
 
 
-def test_a_rule_at_the_top_is_no_front_matter() -> None:
+def test_a_rule_at_the_top_is_no_front_matter_and_that_alone_is_empty() -> None:
     assert read("---\n\ntext\n").text == "---\n\ntext\n"
     assert read("--- \nlang: Elvish\n...\ntext").metadata == {"lang": "Elvish"}
-
-
-def test_front_matter_alone_is_empty() -> None:
     with pytest.raises(EmptySourceError):
         read("---\ntitle: nothing else\n---\n")
 
 
 PIECES = st.sampled_from(
-    [
-        "# ",
-        "## ",
-        "- ",
-        "1. ",
-        "  ",
-        "    ",
-        "> ",
-        "```",
-        "|",
-        "---",
-        "a",
-        "b|c",
-        "\n",
-        "\n\n",
-        "\t",
-        "\r",
-    ]
+    ["# ", "## ", "- ", "1. ", "  ", "    ", "> ", "```", *"|ab\n\t\r", "---", "b|c", "\n\n"]
 )
 
 

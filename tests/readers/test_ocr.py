@@ -7,7 +7,7 @@ import pytest
 
 from lagotto.documents import Document
 from lagotto.errors import ConfigError
-from lagotto.readers import PageImage, ReadFailure, load
+from lagotto.readers import Ocr, PageImage, ReadFailure, load
 from tests.readers.pdf_maker import make_pdf
 
 
@@ -17,14 +17,6 @@ def scan(tmp_path: Path) -> Path:
     path = tmp_path / "scan.pdf"
     path.write_bytes(make_pdf([["Cats sleep."], [], ["Dogs run."]]))
     return path
-
-
-def test_pages_without_text_are_noted(scan: Path) -> None:
-    loading = load(scan)
-    [document] = loading
-    assert isinstance(document, Document)
-    [note] = loading.notes
-    assert "page 2 has no text layer" in note
 
 
 def test_a_callable_reads_them(scan: Path) -> None:
@@ -45,15 +37,21 @@ def test_a_callable_reads_them(scan: Path) -> None:
     assert image.png.startswith(b"\x89PNG")
 
 
-def test_an_ocr_that_fails_leaves_the_page_without_text(scan: Path) -> None:
-    def ocr(image: PageImage) -> str:
-        raise RuntimeError("no idea")
+def failing(image: PageImage) -> str:
+    raise RuntimeError("no idea")
 
+
+@pytest.mark.parametrize(
+    ("ocr", "why"),
+    [(None, "which needs tesseract or ocrmypdf"), (failing, "OCR found no text either")],
+)
+def test_pages_that_stay_without_text_are_noted(scan: Path, ocr: Ocr | None, why: str) -> None:
     loading = load(scan, ocr=ocr)
     [document] = loading
     assert isinstance(document, Document)
-    assert "page 2 has no text layer" in loading.notes[0]
-    assert loading.notes[0].endswith("; OCR found no text either")
+    [note] = loading.notes
+    assert "page 2 has no text layer" in note
+    assert note.endswith(why)
 
 
 def test_a_scan_as_a_whole(tmp_path: Path) -> None:
@@ -74,9 +72,6 @@ def test_commands_that_are_not_installed(scan: Path, monkeypatch: pytest.MonkeyP
     for name in ("auto", "tesseract", "ocrmypdf:deu"):
         with pytest.raises(ConfigError, match="install tesseract or ocrmypdf"):
             load(scan, ocr=name)
-
-
-def test_an_unknown_name(scan: Path) -> None:
     with pytest.raises(ConfigError, match="unknown OCR 'teseract'; did you mean tesseract"):
         load(scan, ocr="teseract:deu")
 
@@ -106,8 +101,11 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["tesseract", "ocrmypdf", "auto"])
-def test_a_command_reads_them(name: str, scan: Path, commands: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["tesseract", "ocrmypdf", "auto", "tesseract:deu+eng", "ocrmypdf:deu+eng"]
+)
+@pytest.mark.usefixtures("commands")
+def test_a_command_reads_them_in_languages(name: str, scan: Path) -> None:
     loading = load(scan, ocr=name)
     [document] = loading
     assert isinstance(document, Document)
@@ -117,13 +115,7 @@ def test_a_command_reads_them(name: str, scan: Path, commands: Path) -> None:
     assert said.startswith("recognised")
     assert "page.png" in said
     assert "\f" not in said
-
-
-@pytest.mark.parametrize("name", ["tesseract", "ocrmypdf"])
-def test_languages_are_passed_on(name: str, scan: Path, commands: Path) -> None:
-    [document] = load(scan, ocr=f"{name}:deu+eng")
-    assert isinstance(document, Document)
-    assert "-l deu+eng" in document.text
+    assert ("-l deu+eng" in said) == (":" in name)
 
 
 def test_a_command_that_fails_says_why(

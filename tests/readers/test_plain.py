@@ -43,12 +43,9 @@ def test_code_that_cannot_be_parsed_has_no_headings(code: str) -> None:
     assert only(code, "x.py").headings == ()
 
 
-def test_other_languages() -> None:
+def test_other_languages_and_code_without_a_name() -> None:
     document = only("fn main() {}\n", "src/main.rs")
     assert (document.kind, document.headings) == ("code", ())
     assert document.metadata == {"programming_language": "rust"}
-
-
-def test_code_without_a_name() -> None:
     [document] = read_text("x = 1", kind="code")
     assert (document.title, document.metadata) == (None, {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -56,18 +56,16 @@ def test_errors_keep_their_class(process: ReaderProcess) -> None:
     assert read(process, "pdf", samples.PDF)
 
 
-def test_a_page_that_multiplies_ends_at_a_limit() -> None:
-    with ReaderProcess(SHORT) as process:
-        with pytest.raises((SourceTooLargeError, CorruptSourceError), match=r"CPU time|memory"):
-            read(process, "pdf", nested_forms())
-        assert read(process, "pdf", samples.PDF)
-
-
-def test_a_bomb_ends_at_the_memory_limit() -> None:
-    limits = Limits(cpu_seconds=60.0, memory=1_000_000_000)
-    with ReaderProcess(limits) as process:
-        with pytest.raises((SourceTooLargeError, CorruptSourceError), match=r"1,000 MB of memory"):
-            read(process, "pdf", double_flate())
+@pytest.mark.parametrize(
+    ("make", "cpu_seconds", "limit"),
+    [(nested_forms, 2.0, "CPU time|memory"), (double_flate, 60.0, "1,000 MB of memory")],
+)
+def test_hostile_files_end_at_a_limit(
+    make: Callable[[], bytes], cpu_seconds: float, limit: str
+) -> None:
+    with ReaderProcess(Limits(cpu_seconds=cpu_seconds, memory=1_000_000_000)) as process:
+        with pytest.raises((SourceTooLargeError, CorruptSourceError), match=limit):
+            read(process, "pdf", make())
         assert read(process, "pdf", samples.PDF)
 
 

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from lagotto.documents import Document
 from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
-from lagotto.readers import READERS, Columns, ReadOptions, Source, load, read_path
+from lagotto.readers import READERS, Columns, ReadOptions, Source, load, read_bytes, read_path
+from lagotto.readers.base import ColumnType
+from lagotto.readers.rows import CsvReader, detect_types, typed
 from tests.growth import grows_linearly
 from tests.readers.samples import CSV, JSONL
 
@@ -59,16 +61,10 @@ def test_named_columns() -> None:
     assert document.metadata == {"row": 1, "n": [1]}
 
 
-def test_found_id_is_only_a_reference() -> None:
+def test_rows_have_their_number_and_a_found_id_is_only_a_reference() -> None:
     [document] = documents('{"id": 7, "text": "x"}', "jsonl")
     assert (document.source_ref, document.id != "7") == ("7", True)
-
-
-def test_rows_without_an_id_are_numbered() -> None:
     assert [d.source_ref for d in documents("text\na\n\nb\n", "csv")] == ["1", "2"]
-
-
-def test_rows_have_their_number() -> None:
     found = documents("id,text\nx,a\n\ny,b\n", "csv")
     assert [(d.source_ref, d.metadata["row"]) for d in found] == [("x", 1), ("y", 2)]
     (own,) = documents('{"text": "a", "row": "seat 12"}', "jsonl")
@@ -158,11 +154,8 @@ def test_delimiters(delimiter: str) -> None:
     assert [d.text for d in documents(data, "csv")] == ["one, two; three", "x|y"]
 
 
-def test_one_column() -> None:
+def test_one_column_and_strange_headers() -> None:
     assert [d.text for d in documents("text\njust words\n", "csv")] == ["just words"]
-
-
-def test_strange_headers() -> None:
     [document] = documents("text,,x,x\na,b,c,d\n", "csv")
     assert document.metadata == {"row": 1, "column 2": "b", "x": "c", "x (4)": "d"}
 
@@ -201,19 +194,13 @@ def test_encodings(tmp_path: Path, encoding: str) -> None:
     assert (document.text, document.source_ref) == ("Grüße aus Köln", "1")
 
 
-def test_first_row_comes_before_the_last_is_read(tmp_path: Path) -> None:
+def test_bad_rows_end_a_file_but_not_a_batch(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    path.write_text('{"text": "good"}\nbad\n', encoding="utf-8")
+    path.write_text('{"text": "good"}\nbad\n{"text": "too"}\n', encoding="utf-8")
     results = read_path(path)
     assert next(results).text == "good"
     with pytest.raises(CorruptSourceError, match="line 2"):
         next(results)
-
-
-def test_bad_rows_in_a_batch(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text(
-        '{"text": "good"}\nbad\n{"text": "too"}\n', encoding="utf-8"
-    )
     good, bad, too = load(tmp_path)
     assert isinstance(good, Document)
     assert isinstance(too, Document)
@@ -227,13 +214,126 @@ CELL = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_s
 
 
 @given(st.lists(CELL, min_size=1, max_size=5))
-def test_jsonl_round_trip(cells: list[str]) -> None:
-    data = "\n".join(json.dumps({"text": cell}) for cell in cells)
-    assert [d.text for d in documents(data, "jsonl")] == [cell.strip() for cell in cells]
-
-
-@given(st.lists(CELL, min_size=1, max_size=5))
-def test_csv_round_trip(cells: list[str]) -> None:
+def test_round_trips(cells: list[str]) -> None:
+    lines = "\n".join(json.dumps({"text": cell}) for cell in cells)
+    assert [d.text for d in documents(lines, "jsonl")] == [cell.strip() for cell in cells]
     quoted = ('"' + cell.replace('"', '""') + '"' for cell in cells)
     data = "text\tn\r\n" + "".join(f"{cell}\t1\r\n" for cell in quoted)
     assert [d.text for d in documents(data, "csv")] == [cell.strip() for cell in cells]
+
+
+def detected(*values: str) -> ColumnType | None:
+    return detect_types([[value] for value in values], ["x"], columns=["x"]).get("x")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["1", "-20", "0"], "integer"),
+        (["1", "2.5"], "number"),
+        (["1e3", "-0.5E-2"], "number"),
+        (["true", "False"], "boolean"),
+        (["1", "", " "], "integer"),
+        (["", ""], None),
+        (["007", "8"], None),
+        (["+49", "30"], None),
+        (["1,000"], None),
+        (["1.5.2"], None),
+        (["1", "n/a", "NA", "-", "null"], "integer"),
+        (["n/a", "-"], None),
+        (["1", "unknown"], None),
+        (["true", "1"], None),
+        (["1" * 19], None),
+        (["nan"], None),
+        (["٣"], None),
+        (["2024-05-06"], None),
+    ],
+)
+def test_detection(values: list[str], expected: str | None) -> None:
+    assert detected(*values) == expected
+
+
+@given(st.integers(-(10**18) + 1, 10**18 - 1))
+def test_integers_are_kept_exactly(number: int) -> None:
+    assert detected(str(number)) == "integer"
+    assert typed(str(number), "integer") == number
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e15, max_value=1e15))
+def test_numbers_are_kept(number: float) -> None:
+    if detected(repr(number)) == "number":
+        assert typed(repr(number), "number") == number
+
+
+ROWS = b"text,year,price,zip,sold,note\none,2019,1.5,01234,true,a\ntwo,2024,,10115,false,7\n"
+
+
+def typed_rows(data: bytes, **columns: object) -> list[Document]:
+    options = ReadOptions(columns=Columns.model_validate(columns))
+    return list(read_bytes(data, name="a.csv", options=options))
+
+
+def test_columns_of_csv_are_typed() -> None:
+    one, two = typed_rows(ROWS)
+    assert one.metadata == {
+        "row": 1, "year": 2019, "price": 1.5, "zip": "01234", "sold": True, "note": "a"
+    }  # fmt: skip
+    assert two.metadata == {"row": 2, "year": 2024, "zip": "10115", "sold": False, "note": "7"}
+
+
+def test_given_types_take_precedence() -> None:
+    one, two = typed_rows(ROWS, types={"year": "text", "price": "number"}, detect_types=False)
+    found = (one.metadata["year"], one.metadata["price"], one.metadata["sold"])
+    assert found == ("2019", 1.5, "true")
+    assert "price" not in two.metadata
+
+
+def test_a_value_of_another_type_is_an_error_of_its_row() -> None:
+    options = ReadOptions(columns=Columns(types={"note": "integer"}))
+    source = Source(name="a.csv", data=ROWS)
+    failed, read = CsvReader().read(source, options=options)
+    assert isinstance(failed, ReadError)
+    assert failed.reason == "line 2: note: 'a' is not an integer"
+    assert isinstance(read, Document)
+    assert read.metadata["note"] == 7
+
+
+def test_types_of_columns_that_do_not_exist() -> None:
+    with pytest.raises(ReadError, match="no column 'yaer'"):
+        typed_rows(ROWS, types={"yaer": "integer"})
+
+
+def test_values_of_json_lines() -> None:
+    data = b'{"text": "one", "year": "2019", "n": 1}\n{"text": "two", "year": 2020}\n'
+    options = ReadOptions(columns=Columns(types={"year": "integer"}))
+    one, two = read_bytes(data, name="a.jsonl", options=options)
+    assert (one.metadata["year"], two.metadata["year"]) == (2019, 2020)
+
+
+def test_rows_without_a_text_column_still_show_numbers() -> None:
+    [document] = typed_rows(b"city,founded\nBerlin,1237\n")
+    assert document.text == "city: Berlin\nfounded: 1237"
+    assert document.metadata == {"row": 1, "city": "Berlin", "founded": 1237}
+
+
+RECORDS = [{"id": "a", "text": "One record.", "year": 2024}, {"id": "b", "text": "Another."}]
+
+
+def exported(value: object) -> list[Document]:
+    return list(read_bytes(json.dumps(value).encode(), name="export.json"))
+
+
+@pytest.mark.parametrize("export", [RECORDS, {"version": 1, "messages": RECORDS}])
+def test_records_are_documents_with_fields(export: object) -> None:
+    first, second = exported(export)
+    assert (first.text, first.kind, first.source_ref) == ("One record.", "row", "a")
+    assert first.metadata == {"row": 1, "year": 2024}
+    assert second.text == "Another."
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": 1, "b": [1, 2]}, [1, 2, 3], [], RECORDS[:1], {"a": RECORDS, "b": RECORDS}]
+)
+def test_other_json_is_code(value: object) -> None:
+    (document,) = exported(value)
+    assert document.kind == "code"

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from tests.readers.samples import RST, only
 
 
@@ -23,17 +25,13 @@ def test_levels_follow_the_order_of_adornments() -> None:
     assert sections(RST) == [("Cats", 1), ("Facts", 2), ("Food and sleep", 2), ("At night", 3)]
 
 
-def test_the_text_stays_as_written() -> None:
+def test_the_text_stays_as_written_and_fields_are_metadata() -> None:
     document = only(RST, "cats.rst")
     assert document.text == RST
     by_title = {item.title: document.text[item.start : item.end] for item in document.headings}
     assert by_title["Facts"].startswith("Facts\n-----\n")
     assert by_title["Facts"].rstrip().endswith("- sleep,\n  deeply")
     assert by_title["Cats"].startswith("====\nCats\n====\n")
-
-
-def test_fields_are_metadata() -> None:
-    document = only(RST, "cats.rst")
     assert document.title == "Cats"
     assert document.metadata == {"author": "Ann"}
     assert document.created_at == datetime(2024, 5, 6, tzinfo=UTC)
@@ -48,18 +46,20 @@ def test_blocks() -> None:
     assert parts(RST, "code") == [["   nap()\n\n   nap()"], ["   purr()"]]
 
 
-def test_what_is_no_section() -> None:
-    assert sections("a paragraph\nof two lines\n----\n") == []
-    assert sections("text\n\n----\n\ntext") == []
-    assert sections("::\n\n    Code\n    ====\n") == []
-    assert sections("=====\nalone\n") == []
+MARKUP = "The ``x`` of :class:`Cat` and `this <http://a.b>`_\n" + "=" * 60 + "\n"
 
 
-def test_titles_without_markup() -> None:
-    text = "The ``x`` of :class:`Cat` and `this <http://a.b>`_\n" + "=" * 60 + "\n"
-    assert sections(text) == [("The x of Cat and this", 1)]
-
-
-def test_short_underlines() -> None:
-    assert sections("A long title\n====\n") == [("A long title", 1)]
-    assert sections("A long title\n==\n") == []
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("a paragraph\nof two lines\n----\n", []),
+        ("text\n\n----\n\ntext", []),
+        ("::\n\n    Code\n    ====\n", []),
+        ("=====\nalone\n", []),
+        (MARKUP, ["The x of Cat and this"]),
+        ("A long title\n====\n", ["A long title"]),
+        ("A long title\n==\n", []),
+    ],
+)
+def test_what_is_a_section(text: str, titles: list[str]) -> None:
+    assert sections(text) == [(title, 1) for title in titles]

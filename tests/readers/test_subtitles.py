@@ -6,12 +6,9 @@ from lagotto.errors import CorruptSourceError, EmptySourceError
 from tests.readers.samples import SRT, VTT, only
 
 
-def test_the_spoken_text() -> None:
-    assert only(SRT, "film.srt").text == "Here, kitty!\nDinner & sleep.\n\nGood night.\n1984"
-
-
 def test_sections_are_named_by_their_time() -> None:
     document = only(SRT, "film.srt")
+    assert (document.title, document.source) == ("film", "film.srt")
     shown = [(item.title, document.text[item.start : item.end]) for item in document.headings]
     assert shown == [
         ("0:00:01", "Here, kitty!\nDinner & sleep.\n\n"),
@@ -19,22 +16,22 @@ def test_sections_are_named_by_their_time() -> None:
     ]
 
 
-def test_the_file_names_the_film() -> None:
-    assert only(SRT, "film.srt").title == "film"
+PAUSES = "".join(f"{n}\n00:00:{n:02},000 --> 00:00:{n:02},900\nline {n}\n\n" for n in (1, 2, 9))
+ROLLING = "WEBVTT\n\n00:01.000 --> 00:02.000\none\n\n00:02.000 --> 00:03.000\none\ntwo\n"
 
 
-def test_webvtt() -> None:
-    assert only(VTT, "film.vtt").text == "Ann: Here, kitty!\nBob: Dinner.\nNow."
-
-
-def test_a_long_pause_begins_a_paragraph() -> None:
-    cues = "".join(f"{n}\n00:00:{n:02},000 --> 00:00:{n:02},900\nline {n}\n\n" for n in (1, 2, 9))
-    assert only(cues, "a.srt").text == "line 1\nline 2\n\nline 9"
-
-
-def test_rolling_captions_say_a_line_once() -> None:
-    cues = "00:01.000 --> 00:02.000\none\n\n00:02.000 --> 00:03.000\none\ntwo\n"
-    assert only(f"WEBVTT\n\n{cues}", "a.vtt").text == "one\ntwo"
+@pytest.mark.parametrize(
+    ("written", "name", "text"),
+    [
+        (VTT, "film.vtt", "Ann: Here, kitty!\nBob: Dinner.\nNow."),
+        (PAUSES, "a.srt", "line 1\nline 2\n\nline 9"),
+        (ROLLING, "a.vtt", "one\ntwo"),
+        (SRT, "film.srt", "Here, kitty!\nDinner & sleep.\n\nGood night.\n1984"),
+    ],
+    ids=["voices", "a long pause begins a paragraph", "rolling captions", "srt"],
+)
+def test_the_spoken_text(written: str, name: str, text: str) -> None:
+    assert only(written, name).text == text
 
 
 def test_what_has_no_cues() -> None:

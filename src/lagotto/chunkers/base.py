@@ -51,16 +51,15 @@ def chunk_document(chunker: Chunker, document: Document) -> list[Chunk]:
     if not document.is_only_title:
         with native_panics("the chunker"):  # one of another package may use any library
             return chunker.chunk(document)
-    span = Span(0, 0)
     return [
         Chunk(
-            id=chunk_id(document, chunker.id, "flat", span),
+            id=chunk_id(document, chunker.id, "flat", Span(0, 0)),
             collection=document.collection,
             document_id=document.id,
             chunker_id=chunker.id,
             ordinal=0,
-            start=span.start,
-            end=span.end,
+            start=0,
+            end=0,
             text="",
             token_count=0,
         )
@@ -114,28 +113,24 @@ class ChunkerRegistry(Registry[ChunkerFactory]):
     ) -> Chunker:
         """Create the chunker with this id, optionally with another size or overlap.
 
-        The full id is `id` of the result. The size is that of the smallest chunks.
+        The full id is `id` of the result. The size is that of the smallest chunks; a default
+        overlap is adapted to it.
         """
         name, _, parameters = chunker_id.partition(":")
         make = self.get(name)
         chunker = make(parameters, tokenizer)
         if size is None and overlap is None:
             return chunker
-        return make(_resized(chunker.id, size, overlap), tokenizer)
-
-
-def _resized(chunker_id: str, size: int | None, overlap: int | None) -> str:
-    """The parameters of a chunker with another size; the default overlap is adapted to it."""
-    try:
-        *larger, finest, former = map(int, chunker_id.partition(":")[2].split("/"))
-    except ValueError:
-        raise ConfigError(
-            f"the chunker {chunker_id} has no size and overlap; leave out max_chunk_tokens and "
-            "overlap_tokens, or choose another chunker"
-        ) from None
-    new = finest if size is None else size
-    shared = min(former, new // 4) if overlap is None else overlap
-    return "/".join(map(str, (*larger, new, shared)))
+        try:
+            *larger, finest, former = map(int, chunker.id.partition(":")[2].split("/"))
+        except ValueError:
+            raise ConfigError(
+                f"the chunker {chunker.id} has no size and overlap; leave out max_chunk_tokens "
+                "and overlap_tokens, or choose another chunker"
+            ) from None
+        new = finest if size is None else size
+        shared = min(former, new // 4) if overlap is None else overlap
+        return make("/".join(map(str, (*larger, new, shared))), tokenizer)
 
 
 CHUNKERS = ChunkerRegistry(
@@ -143,8 +138,8 @@ CHUNKERS = ChunkerRegistry(
     group="lagotto.chunkers",
     builtin={
         "auto": "lagotto.chunkers.strategies:AutoChunker",
-        "prose": "lagotto.chunkers.strategies:ProseChunker",
-        "section": "lagotto.chunkers.strategies:SectionChunker",
+        "prose": "lagotto.chunkers.strategies:prose",
+        "section": "lagotto.chunkers.strategies:section",
         "recursive": "lagotto.chunkers.strategies:recursive",
         "sentence": "lagotto.chunkers.strategies:sentence",
         "heading": "lagotto.chunkers.strategies:heading",

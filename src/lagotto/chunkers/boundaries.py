@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto._internal.tokens import Tokenizer
-from lagotto.documents import Block, Heading, Span, storable
+from lagotto.documents import Block, Heading, Region, storable
 from lagotto.errors import native_panics
 
 Offsets = NDArray[np.int64]
 BoundaryKind = Literal[
     "section", "definition", "paragraph", "part", "line", "sentence", "statement", "word"
 ]
+_LINE_ENDS: dict[BoundaryKind, int] = {"word": 0, "line": 1, "paragraph": 2}
+"""How many line ends make white space a boundary."""
 
 _SPACES = np.array([*map(ord, filter(str.isspace, map(chr, range(0x3001))))], np.uint32)
 _AS_SPACE = {code: " " for code in _SPACES.tolist() if code > 127}
@@ -56,71 +58,54 @@ class Boundaries:
 
     def of(self, kind: BoundaryKind) -> Offsets:
         """All boundaries of one kind."""
+        if kind in _LINE_ENDS:
+            return np.unique(self._line_starts[self._newlines >= _LINE_ENDS[kind]])
         found: Offsets = getattr(self, f"_{kind}")
         return found
 
     def within_part(self, offsets: Offsets) -> NDArray[np.bool_]:
         """Mask the offsets that would split a table row or a list item."""
-        return _inside(offsets, self._part_starts, self._part_ends)
+        return _inside(offsets, self._parts)
 
     def below_heading(self, offsets: Offsets) -> NDArray[np.bool_]:
         """Mask the offsets that would part a heading from its text."""
-        starts = np.array([start for start, _ in self._heads], np.int64)
-        texts = np.array([text for _, text in self._heads], np.int64)
-        return _inside(offsets, starts, texts + 1)
+        return _inside(offsets, self._heads)
 
     @cached_property
     def _section(self) -> Offsets:
         """The edges of sections, tables and lists; not of pages, which split sentences."""
-        regions = (*self._headings, *self._blocks)
-        return _offsets(edge for region in regions for edge in (region.start, region.end))
+        return np.unique(_spans((*self._headings, *self._blocks)))
 
     @cached_property
     def _definition(self) -> Offsets:
         """Lines of code without indentation after a blank line: most likely definitions."""
         codes = self._codes
-        paragraphs = self._paragraph
+        paragraphs = self.of("paragraph")
         margin = paragraphs[paragraphs < len(codes)]
         margin = margin[~np.isin(codes[margin], _SPACES)]
-        headings = _offsets(heading.start for heading in self._headings)
-        return np.union1d(margin, headings)
+        return np.union1d(margin, _spans(self._headings)[:, 0])
 
     @cached_property
     def _part(self) -> Offsets:
-        return np.union1d(self._part_starts, self._part_ends)
-
-    @cached_property
-    def _paragraph(self) -> Offsets:
-        return np.unique(self._line_starts[self._newlines >= 2])
-
-    @cached_property
-    def _line(self) -> Offsets:
-        return np.unique(self._line_starts[self._newlines >= 1])
-
-    @cached_property
-    def _word(self) -> Offsets:
-        return np.unique(self._line_starts)
+        return np.unique(self._parts)
 
     @cached_property
     def _sentence(self) -> Offsets:
-        return _offsets(
+        starts = (
             start + sentence
             for start, text in self._batches()
             for sentence in sentence_starts(text, self._language)
         )
+        return np.unique(np.fromiter(starts, np.int64))
 
     @cached_property
     def _statement(self) -> Offsets:
         """Sentences of prose, lines of code."""
-        code = [block for block in self._blocks if block.kind == "code"]
-        if len(code) == 1 and (code[0].start, code[0].end) == (0, len(self._text)):
-            return self._line  # no sentences to look for
-        lines, sentences = self._line, self._sentence
-        starts = np.array([block.start for block in code], np.int64)
-        ends = np.array([block.end for block in code], np.int64)
-        return np.union1d(
-            sentences[~_inside(sentences, starts, ends)], lines[_inside(lines, starts, ends)]
-        )
+        code = _spans([block for block in self._blocks if block.kind == "code"])
+        if code.tolist() == [[0, len(self._text)]]:
+            return self.of("line")  # no sentences to look for
+        lines, sentences = self.of("line"), self._sentence
+        return np.union1d(sentences[~_inside(sentences, code)], lines[_inside(lines, code)])
 
     def _batches(self) -> Iterator[tuple[int, str]]:
         """Yield offset and text of batches of whole paragraphs, with one blank line after each.
@@ -129,7 +114,7 @@ class Boundaries:
         megabytes of line ends would take gigabytes.
         """
         text, start = self._text, 0
-        for end in (*self._paragraph.tolist(), len(text)):
+        for end in (*self.of("paragraph").tolist(), len(text)):
             checkpoint()
             if end - start >= SENTENCE_BATCH or end == len(text):
                 visible = len(text[start:end].rstrip())
@@ -168,27 +153,19 @@ class Boundaries:
         return np.where(self._newlines > 0, last, ends)
 
     @cached_property
-    def _heads(self) -> list[tuple[int, int]]:
-        """Where each section starts, and where its text or first subsection does, if it has any."""
-        heads = []
-        for heading in self._headings:
-            line = _TITLE_LINE.match(self._text, heading.start)
-            if line and line.end() < heading.end:
-                heads.append((heading.start, line.end()))
-        return heads
+    def _heads(self) -> Offsets:
+        """From where each section starts to its text or first subsection, if it has any."""
+        return _rows(
+            (line.start(), line.end() + 1)
+            for heading in self._headings
+            if (line := _TITLE_LINE.match(self._text, heading.start)) and line.end() < heading.end
+        )
 
     @cached_property
-    def _part_starts(self) -> Offsets:
-        return np.array([part.start for part in self._parts], np.int64)
-
-    @cached_property
-    def _part_ends(self) -> Offsets:
-        return np.array([part.end for part in self._parts], np.int64)
-
-    @cached_property
-    def _parts(self) -> list[Span]:
-        parts = [part for block in self._blocks for part in block.parts]
-        return sorted(part for part in parts if part.start < part.end)
+    def _parts(self) -> Offsets:
+        """The rows and items that have text, in order."""
+        parts = (part for block in self._blocks for part in block.parts)
+        return _rows(sorted(part for part in parts if part.start < part.end))
 
 
 def sentence_starts(text: str, language: str) -> list[int]:
@@ -215,44 +192,44 @@ def outermost(blocks: Iterable[Block]) -> list[Block]:
     return kept
 
 
-def _inside(offsets: Offsets, starts: Offsets, ends: Offsets) -> NDArray[np.bool_]:
+def _rows(pairs: Iterable[tuple[int, int]]) -> Offsets:
+    return np.array(list(pairs), np.int64).reshape(-1, 2)
+
+
+def _spans(regions: Iterable[Region]) -> Offsets:
+    """Starts and ends of regions, a row for each."""
+    return _rows((region.start, region.end) for region in regions)
+
+
+def _inside(offsets: Offsets, spans: Offsets) -> NDArray[np.bool_]:
     """Mask the offsets that are strictly inside one of the spans, which are in order."""
-    if not len(starts):
+    if not len(spans):
         return np.zeros(len(offsets), np.bool_)
+    starts, ends = spans.T
     before = np.searchsorted(starts, offsets) - 1
     inside: NDArray[np.bool_] = (before >= 0) & (offsets < ends[before])
     return inside
 
 
-def _offsets(values: Iterable[int]) -> Offsets:
-    return np.unique(np.fromiter(values, np.int64))
-
-
 def _quotation_batches(start: int, text: str) -> Iterator[tuple[int, str]]:
     """Yield offset and text of pieces of a batch, more than one if it is full of quotation marks.
 
-    The time that sentencex takes grows with the square of their number.
+    The time that sentencex takes grows with the square of their number. A piece ends behind its
+    last sentence if that is plain, else behind a word.
     """
-    end = len(text)
     if len(_QUOTATION_MARKS.findall(text)) <= MOST_QUOTATION_MARKS:
         yield start, text
         return
     at = 0
-    while at < end:
+    while at < len(text):
         cut = at + QUOTATION_BATCH
-        if cut < end:
-            cut = _last_end(text, at, cut)
+        for marks in ((". ", ".\n"), ("\n", " ")) if cut < len(text) else ():
+            last = max(text.rfind(mark, at, cut) + len(mark) for mark in marks)
+            if last > at + 1:
+                cut = last
+                break
         yield start + at, text[at:cut]
-        at = min(cut, end)
-
-
-def _last_end(text: str, start: int, end: int) -> int:
-    """Where to cut a piece: behind its last sentence if that is plain, else behind a word."""
-    for marks in ((". ", ".\n"), ("\n", " ")):
-        last = max(text.rfind(mark, start, end) + len(mark) for mark in marks)
-        if last > start + 1:
-            return last
-    return end
+        at = cut
 
 
 LETTERS_PER_TOKEN = 4

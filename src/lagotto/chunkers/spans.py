@@ -9,8 +9,7 @@ another section, table or list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -26,14 +25,7 @@ from lagotto.documents import Chunk, ChunkLevel, Document, Span, chunk_id
 Regions = Callable[[Document], Iterable[Span]]
 """Splits a document into regions that no chunk crosses; together they are the whole text."""
 
-ANYWHERE: tuple[BoundaryKind, ...] = (
-    "section",
-    "paragraph",
-    "part",
-    "statement",
-    "line",
-    "word",
-)
+ANYWHERE: tuple[BoundaryKind, ...] = ("section", "paragraph", "part", "statement", "line", "word")
 LAST_START: BoundaryKind = "statement"
 """Kinds of boundary up to this one start a sentence, or at least a line of code."""
 
@@ -106,59 +98,54 @@ class Cutter:
 
     def cut(self, region: Span, *, size: int, overlap: int) -> list[Cut]:
         """Cover `region` with spans that are neither blank nor larger than `size`."""
-        if region.start == region.end:
-            return []
-        if tokens := self._whole_text(region, size):
-            return [Cut(*region, tokens)]
-        if self._ruler.forward(region.start, size) >= region.end:
-            return self._fit(size, [region])
-        spans = plan(region, cuts=self._cuts, ruler=self._ruler, size=size, overlap=overlap)
-        return self._fit(size, spans)
-
-    def _whole_text(self, region: Span, size: int) -> int:
-        """The tokens of a region that is the whole text and one chunk, as most short texts are.
-
-        0 if it is not, or if only a ruler can tell.
-        """
         longest = min(size * CHARACTERS_PER_TOKEN, PIECE)
-        if len(self._text) > longest or region != (0, len(self._text)) or not self._text.strip():
-            return 0
-        (tokens,) = self._tokenizer.count([self._text])
-        return tokens if tokens <= size else 0
+        is_all = len(self._text) <= longest and region == (0, len(self._text))
+        if is_all and self._text.strip():  # most short texts are one chunk, and need no ruler
+            (tokens,) = self._tokenizer.count([self._text])
+            if tokens <= size:
+                return [Cut(*region, tokens)]
+        spans = self._plan(region, size, overlap) if region.start < region.end else []
+        return self._fit(size, spans)
 
     @cached_property
     def _ruler(self) -> TokenRuler:
         return TokenRuler(self._text, self._tokenizer)
 
     @cached_property
-    def _cuts(self) -> Cuts:
-        document = self._document
-        boundaries = Boundaries(
-            document.text,
-            headings=document.headings,
-            blocks=document.blocks,
-            language=document.language,
-        )
-        return Cuts.ranked(boundaries, self._ranks, strict=self._strict)
+    def _cuts(self) -> _Cuts:
+        return _Cuts(self._document, self._ranks, strict=self._strict)
+
+    def _plan(self, region: Span, size: int, overlap: int) -> list[Span]:
+        """Cover `region` with spans of at most `size` tokens, as the ruler counts."""
+        ruler = self._ruler
+        spans: list[Span] = []
+        start = covered = region.start
+        while (limit := ruler.forward(start, size)) < region.end:
+            checkpoint()
+            half, quarter = (ruler.forward(start, size // part) for part in (2, 4))
+            covered = self._cuts.end(covered, half, quarter, limit)
+            spans.append(Span(start, covered))
+            start = self._cuts.resume(max(ruler.backward(covered, overlap), start + 1), covered)
+        return [*spans, Span(start, region.end)]
 
     def _fit(self, size: int, spans: Sequence[Span]) -> list[Cut]:
         """Count exactly: a cut inside a word can add tokens; such a span is halved."""
-        texts = [self._text[span.start : span.end] for span in spans]
         fitting: list[Cut] = []
-        for span, text, tokens in zip(spans, texts, self._counts(texts), strict=True):
-            if text.isspace():
-                continue
-            if tokens <= size or len(text) == 1:
-                fitting.append(Cut(*span, tokens))
-            else:
-                middle = (span.start + span.end) // 2
-                fitting += self._fit(size, [Span(span.start, middle), Span(middle, span.end)])
-        return fitting
-
-    def _counts(self, texts: Sequence[str]) -> Iterator[int]:
-        for start in range(0, len(texts), COUNTED):
+        for first in range(0, len(spans), COUNTED):
             checkpoint()
-            yield from self._tokenizer.count(texts[start : start + COUNTED])
+            batch = spans[first : first + COUNTED]
+            texts = [self._text[start:end] for start, end in batch]
+            for (start, end), text, tokens in zip(
+                batch, texts, self._tokenizer.count(texts), strict=True
+            ):
+                if text.isspace():
+                    continue
+                if tokens <= size or len(text) == 1:
+                    fitting.append(Cut(start, end, tokens))
+                else:
+                    middle = (start + end) // 2
+                    fitting += self._fit(size, [Span(start, middle), Span(middle, end)])
+        return fitting
 
 
 class ChunkBuilder:
@@ -177,7 +164,7 @@ class ChunkBuilder:
 
     def make(
         self,
-        cuts: Sequence[Cut],
+        cuts: Iterable[Cut],
         *,
         level: ChunkLevel = "flat",
         parents: Sequence[Chunk] | None = None,
@@ -206,100 +193,78 @@ class ChunkBuilder:
         return chunks
 
 
-@dataclass(frozen=True, slots=True)
-class Cuts:
-    """Boundaries in order of preference.
+class _Cuts:
+    """The boundaries of a document in order of preference.
 
-    Those in `last_resort` split what belongs together: a row, an item, a heading and its text. An
-    overlap doesn't cross `fences`. At the first `starts` kinds of boundary a sentence or line
-    starts, so chunks start there rather than elsewhere. With `strict`, they do so even if they have
-    to be half as large for that, or to do without an overlap.
+    Those in `_last_resort` split what belongs together: a row, an item, a heading and its text. At
+    the first `_starts` kinds of boundary a sentence or line starts, so chunks start there rather
+    than elsewhere; `strict` ones even if they have to be half as large for that, or to do without
+    an overlap.
     """
 
-    preferred: tuple[Offsets, ...]
-    last_resort: tuple[Offsets, ...]
-    fences: Offsets
-    starts: int = 0
-    strict: bool = False
-
-    @classmethod
-    def ranked(
-        cls, boundaries: Boundaries, ranks: Sequence[BoundaryKind], *, strict: bool = False
-    ) -> Cuts:
-        """Collect the given kinds of boundary, coarsest first."""
+    def __init__(self, document: Document, ranks: Sequence[BoundaryKind], *, strict: bool) -> None:
+        boundaries = Boundaries(
+            document.text,
+            headings=document.headings,
+            blocks=document.blocks,
+            language=document.language,
+        )
         ranked = [boundaries.of(kind) for kind in ranks]
         splits = [
             boundaries.within_part(offsets) | boundaries.below_heading(offsets)
             for offsets in ranked
         ]
         pairs = list(zip(ranked, splits, strict=True))
-        return cls(
-            preferred=tuple(offsets[~bad] for offsets, bad in pairs),
-            last_resort=tuple(offsets[bad] for offsets, bad in pairs),
-            fences=boundaries.of("section"),
-            starts=ranks.index(LAST_START) + 1 if LAST_START in ranks else 0,
-            strict=strict,
-        )
+        self._preferred = [offsets[~bad] for offsets, bad in pairs]
+        self._last_resort = [offsets[bad] for offsets, bad in pairs]
+        self._sections = boundaries.of("section")
+        self._starts = ranks.index(LAST_START) + 1 if LAST_START in ranks else 0
+        self._strict = strict
 
+    def end(self, covered: int, half: int, quarter: int, limit: int) -> int:
+        """The best boundary after `covered` and up to `limit`, if possible after `half`.
 
-def plan(region: Span, *, cuts: Cuts, ruler: TokenRuler, size: int, overlap: int) -> list[Span]:
-    """Cover `region` with spans of at most `size` tokens, as the ruler counts."""
-    spans: list[Span] = []
-    start = covered = region.start
-    while covered < region.end:
-        checkpoint()
-        limit = ruler.forward(start, size)
-        if limit >= region.end:
-            end = region.end
-        else:
-            half, quarter = (ruler.forward(start, size // part) for part in (2, 4))
-            end = _cut(cuts, covered, half, quarter, limit)
-        spans.append(Span(start, end))
-        earliest = max(ruler.backward(end, overlap), start + 1, _last(cuts.fences, end))
-        start = _resume(cuts, earliest, end)
-        covered = end
-    return spans
+        For one at which a sentence starts, a strict chunk may also be filled to a `quarter` only.
+        """
+        for group in (self._preferred, self._last_resort):
+            latest = [_last(offsets, limit) for offsets in group]
+            wishes = [(half, latest)]
+            if self._strict:
+                good = latest[: self._starts]
+                wishes = [(half, good), (quarter, good), *wishes]
+            for least, offsets in wishes:
+                for offset in offsets:
+                    if offset > max(covered, least):
+                        return offset
+            if latest and max(latest) > covered:
+                return max(latest)
+        return limit
 
+    def resume(self, earliest: int, end: int) -> int:
+        """The start of the next chunk, not in another section than what ends before it.
 
-def _cut(cuts: Cuts, covered: int, half: int, quarter: int, limit: int) -> int:
-    """The best boundary after `covered` and up to `limit`, if possible after `half`.
-
-    For one at which a sentence starts, a strict chunk may also be filled to a `quarter` only.
-    """
-    for group in (cuts.preferred, cuts.last_resort):
-        latest = [_last(offsets, limit) for offsets in group]
-        wishes = [(half, latest)]
-        if cuts.strict:
-            good = latest[: cuts.starts]
-            wishes = [(half, good), (quarter, good), *wishes]
-        for least, offsets in wishes:
-            for offset in offsets:
-                if offset > max(covered, least):
-                    return offset
-        if latest and max(latest) > covered:
-            return max(latest)
-    return limit
-
-
-def _resume(cuts: Cuts, earliest: int, end: int) -> int:
-    """The start of the next chunk: a sentence, or else the best boundary that uses most overlap."""
-    sentences = cuts.preferred[: cuts.starts]
-    start = min((_first(offsets, earliest, end) for offsets in sentences), default=end)
-    if start < end or cuts.strict:
-        return start
-    halfway = (earliest + end) // 2
-    for offsets in cuts.preferred:
-        index = int(np.searchsorted(offsets, earliest))
-        if index < len(offsets) and offsets[index] <= halfway:
-            return int(offsets[index])
-    return end
+        That is a sentence, or else the best boundary that uses most of the overlap.
+        """
+        earliest = max(earliest, _last(self._sections, end))
+        sentences = self._preferred[: self._starts]
+        start = min((_first(offsets, earliest, end) for offsets in sentences), default=end)
+        if start < end or self._strict:
+            return start
+        halfway = (earliest + end) // 2
+        for offsets in self._preferred:
+            found = _first(offsets, earliest, end)
+            if found <= halfway:
+                return found
+        return end
 
 
 def _first(offsets: Offsets, earliest: int, end: int) -> int:
+    """The first offset from `earliest` on, at most `end`."""
     index = int(np.searchsorted(offsets, earliest))
     return min(int(offsets[index]), end) if index < len(offsets) else end
 
 
 def _last(offsets: Offsets, limit: int) -> int:
+    """The last offset up to `limit`, or -1."""
     index = int(np.searchsorted(offsets, limit, side="right"))
     return int(offsets[index - 1]) if index else -1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import pairwise
 
 from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers.base import SMALLEST_CHUNK, Chunker, parse_sizes
+from lagotto.chunkers.boundaries import BoundaryKind
 from lagotto.chunkers.spans import ChunkBuilder, Cut, Cutter, SpanChunker
 from lagotto.chunkers.structure import CODE, is_bare
 from lagotto.documents import Chunk, Document, Heading, Span
@@ -20,32 +22,22 @@ def recursive(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
 
 def sentence(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
     """Create `sentence`: fills chunks with sentences; table rows and list items count as such."""
-    return SpanChunker(
-        "sentence",
-        parameters,
-        tokenizer,
-        defaults=(256, 32),
-        ranks=("sentence", "part", "word"),
-    )
+    ranks: tuple[BoundaryKind, ...] = ("sentence", "part", "word")
+    return SpanChunker("sentence", parameters, tokenizer, defaults=(256, 32), ranks=ranks)
 
 
 def code(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
     """Create `code`, for any language: an unindented line after a blank line is a definition."""
-    return SpanChunker(
-        "code",
-        parameters,
-        tokenizer,
-        defaults=(256, 0),
-        ranks=("definition", "paragraph", "line", "word"),
-    )
+    ranks: tuple[BoundaryKind, ...] = ("definition", "paragraph", "line", "word")
+    return SpanChunker("code", parameters, tokenizer, defaults=(256, 0), ranks=ranks)
 
 
 def page(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
     """Create `page`: one chunk per page, or several if the page is larger than SIZE."""
-    return SpanChunker("page", parameters, tokenizer, defaults=(512, 0), regions=pages)
+    return SpanChunker("page", parameters, tokenizer, defaults=(512, 0), regions=_pages)
 
 
-def pages(document: Document) -> Iterable[Span]:
+def _pages(document: Document) -> Iterable[Span]:
     """The pages; text before the first or after the last belongs to the nearest."""
     starts = [0, *(item.start for item in document.pages[1:])]
     ends = [*starts[1:], len(document.text)]
@@ -54,10 +46,10 @@ def pages(document: Document) -> Iterable[Span]:
 
 def heading(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
     """Create `heading`: cut at every heading, and within sections as `recursive` does."""
-    return SpanChunker("heading", parameters, tokenizer, defaults=(256, 32), regions=sections)
+    return SpanChunker("heading", parameters, tokenizer, defaults=(256, 32), regions=_sections)
 
 
-def sections(document: Document) -> Iterable[Span]:
+def _sections(document: Document) -> Iterable[Span]:
     """Yield the text from each heading to the next; a heading without text joins the next one."""
     text = document.text
     starts = [item.start for item in document.headings]
@@ -76,28 +68,6 @@ SMALL = 0.25
 """Sections of up to this share of the size join their siblings."""
 
 
-class SectionChunker:
-    """Cuts a document into its sections, larger ones further, and merges small ones."""
-
-    def __init__(self, parameters: str, tokenizer: Tokenizer) -> None:
-        self._size, self._overlap = parse_sizes("section", parameters, (256, 32))
-        self.id = f"section:{self._size}/{self._overlap}"
-        self._tokenizer = tokenizer
-
-    def chunk(self, document: Document) -> list[Chunk]:
-        cutter = Cutter(document, self._tokenizer, strict=True)
-        cuts = _cut_sections(document, cutter, size=self._size, overlap=self._overlap)
-        return ChunkBuilder(document, self.id, common_headings=True).make(cuts)
-
-
-def _cut_sections(document: Document, cutter: Cutter, *, size: int, overlap: int) -> list[Cut]:
-    return [
-        cut
-        for region in regions(document, tokens=cutter.tokens, size=size)
-        for cut in cutter.cut(region, size=size, overlap=overlap)
-    ]
-
-
 LONG = 4
 """Documents of more than this many chunks are cut finer.
 
@@ -108,24 +78,36 @@ says as a whole: with small chunks everywhere, nDCG@10 was .005 lower on XQuAD.
 """
 
 
-class ProseChunker:
-    """Cuts as `section` does, long documents into chunks of half the size without overlap."""
+class SectionChunker:
+    """Cuts a document into its sections, larger ones further, and merges small ones.
 
-    def __init__(self, parameters: str, tokenizer: Tokenizer) -> None:
-        self._size, self._overlap = parse_sizes("prose", parameters, (256, 32))
-        self.id = f"prose:{self._size}/{self._overlap}"
+    As `prose`, it cuts long documents into chunks of half the size without overlap.
+    """
+
+    def __init__(self, name: str, parameters: str, tokenizer: Tokenizer) -> None:
+        self._size, self._overlap = parse_sizes(name, parameters, (256, 32))
+        self.id = f"{name}:{self._size}/{self._overlap}"
         self._tokenizer = tokenizer
+        self._finer = name == "prose"
 
     def chunk(self, document: Document) -> list[Chunk]:
         cutter = Cutter(document, self._tokenizer, strict=True)
         size, overlap = self._size, self._overlap
-        if cutter.tokens(Span(0, len(document.text))) > LONG * size:
+        if self._finer and cutter.tokens(Span(0, len(document.text))) > LONG * size:
             size, overlap = max(SMALLEST_CHUNK, size // 2), 0
-        cuts = _cut_sections(document, cutter, size=size, overlap=overlap)
+        cuts = (
+            cut
+            for region in _regions(document, tokens=cutter.tokens, size=size)
+            for cut in cutter.cut(region, size=size, overlap=overlap)
+        )
         return ChunkBuilder(document, self.id, common_headings=True).make(cuts)
 
 
-def regions(document: Document, *, tokens: Callable[[Span], int], size: int) -> Iterator[Span]:
+section = partial(SectionChunker, "section")
+prose = partial(SectionChunker, "prose")
+
+
+def _regions(document: Document, *, tokens: Callable[[Span], int], size: int) -> Iterator[Span]:
     """The stretches of a document that no chunk leaves; together they are the whole text.
 
     A section that fits into a chunk stays whole. It joins the stretch before if that is of its
@@ -136,11 +118,19 @@ def regions(document: Document, *, tokens: Callable[[Span], int], size: int) -> 
     start = last = covered = 0
     level: int | None = None  # of the first heading of the stretch
     bare = True
+
+    def joins(heading: Heading) -> bool:
+        if heading.level < (level or 0) or tokens(Span(start, heading.end)) > size:
+            return False
+        parts = tokens(Span(start, heading.start)), tokens(Span(heading.start, heading.end))
+        return min(parts) <= SMALL * size
+
     for heading in document.headings:
         if heading.start < covered:
             continue
-        bare = bare and _is_bare(text[last : heading.start], under_heading=level is not None)
-        if not bare and not _joins(heading, start, level or 0, tokens, size):
+        between = text[last : heading.start]
+        bare = bare and (not between.strip() if level is None else is_bare(between))
+        if not bare and not joins(heading):
             yield Span(start, heading.start)
             start, level, bare = heading.start, heading.level, True
         elif level is None and bare:
@@ -149,20 +139,6 @@ def regions(document: Document, *, tokens: Callable[[Span], int], size: int) -> 
         if tokens(Span(start, heading.end)) <= size:
             covered, bare = heading.end, False
     yield Span(start, len(text))
-
-
-def _joins(
-    heading: Heading, start: int, level: int, tokens: Callable[[Span], int], size: int
-) -> bool:
-    """Whether a section belongs to the stretch from `start` on, whose first heading has `level`."""
-    if heading.level < level or tokens(Span(start, heading.end)) > size:
-        return False
-    parts = tokens(Span(start, heading.start)), tokens(Span(heading.start, heading.end))
-    return min(parts) <= SMALL * size
-
-
-def _is_bare(section: str, *, under_heading: bool) -> bool:
-    return is_bare(section) if under_heading else not section.strip()
 
 
 class AutoChunker:
@@ -175,8 +151,8 @@ class AutoChunker:
     def __init__(self, parameters: str, tokenizer: Tokenizer) -> None:
         size, overlap = parse_sizes("auto", parameters, (256, 32))
         self.id = f"auto:{size}/{overlap}"
-        self._prose = ProseChunker(f"{size}/{overlap}", tokenizer)
-        self._definitions = SectionChunker(f"{size}/{overlap}", tokenizer)
+        self._prose = prose(f"{size}/{overlap}", tokenizer)
+        self._definitions = section(f"{size}/{overlap}", tokenizer)
         self._code = code(f"{size}/0", tokenizer)
         self._slides = page(f"{size}/{overlap}", tokenizer)
         self._sheets = heading(f"{size}/0", tokenizer)
@@ -185,14 +161,14 @@ class AutoChunker:
             chunker.id = self.id  # part of the ids of chunks
 
     def chunk(self, document: Document) -> list[Chunk]:
-        return self._of_kind(document).chunk(document)
-
-    def _of_kind(self, document: Document) -> Chunker:
+        chunker: Chunker = self._prose
         if document.kind == CODE:
-            return self._definitions if document.headings else self._code
-        if document.kind in SLIDES and document.pages:
-            return self._slides
-        return self._sheets if document.kind in SHEETS else self._prose
+            chunker = self._definitions if document.headings else self._code
+        elif document.kind in SLIDES and document.pages:
+            chunker = self._slides
+        elif document.kind in SHEETS:
+            chunker = self._sheets
+        return chunker.chunk(document)
 
 
 class ParentChildChunker:
@@ -201,25 +177,21 @@ class ParentChildChunker:
     def __init__(self, parameters: str, tokenizer: Tokenizer) -> None:
         sizes = parse_sizes("parent-child", parameters, (1024, 256, 32))
         self._parent_size, self._child_size, self._overlap = sizes
-        self.id = f"parent-child:{'/'.join(str(number) for number in sizes)}"
+        self.id = f"parent-child:{'/'.join(map(str, sizes))}"
         self._tokenizer = tokenizer
 
     def chunk(self, document: Document) -> list[Chunk]:
         cutter = Cutter(document, self._tokenizer)
-        maker = ChunkBuilder(document, self.id)
+        builder = ChunkBuilder(document, self.id)
         text = Span(0, len(document.text))
-        parents = maker.make(cutter.cut(text, size=self._parent_size, overlap=0), level="parent")
-        families = [
-            (cut, parent)
-            for parent in parents
-            for cut in cutter.cut(
-                Span(parent.start, parent.end), size=self._child_size, overlap=self._overlap
-            )
-        ]
-        children = [cut for cut, _ in families]
-        return parents + maker.make(
-            children, level="child", parents=[parent for _, parent in families]
-        )
+        parents = builder.make(cutter.cut(text, size=self._parent_size, overlap=0), level="parent")
+        cuts: list[Cut] = []
+        parent_of_cut: list[Chunk] = []
+        for parent in parents:
+            span = Span(parent.start, parent.end)
+            cuts += cutter.cut(span, size=self._child_size, overlap=self._overlap)
+            parent_of_cut += [parent] * (len(cuts) - len(parent_of_cut))
+        return parents + builder.make(cuts, level="child", parents=parent_of_cut)
 
 
 class DocumentChunker:

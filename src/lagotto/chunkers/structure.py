@@ -32,30 +32,31 @@ class Structure:
         self._parents = _parents(document.headings)
         self._blocks = outermost(document.blocks)
         self._block_ends = [block.end for block in self._blocks]
-        self._line_ends = _line_ends(document.text) if document.kind == CODE else None
+        self._line_ends: list[int] | None = None
+        if document.kind == CODE:
+            self._line_ends = [match.start() for match in _LINE_END.finditer(document.text)]
 
     def describe(self, span: Span) -> dict[str, Any]:
         """The fields of a Chunk that come from the document's structure.
 
         White space at the ends of a chunk doesn't count: it may lie on another page.
         """
-        visible = self._visible(span)
+        text = self._text[span.start : span.end]
+        start = span.start + text.index(text.strip())
+        visible = Span(start, start + len(text.strip()))
         sections = self.sections(visible)
         paths = [section.heading_path for section in sections]
+        lines = None
+        if (ends := self._line_ends) is not None:
+            lines = bisect_left(ends, visible.start) + 1, bisect_left(ends, visible.end - 1) + 1
         common = common_path(paths) if self._common_headings else self.heading_path(visible.start)
         return {
             "pages": self.pages(visible),
             "heading_path": common,
             "sections": sections if paths != [common] else (),
-            "lines": self._lines(visible),
+            "lines": lines,
             **self._element(visible),
         }
-
-    def _visible(self, span: Span) -> Span:
-        text = self._text[span.start : span.end]
-        stripped = text.strip()
-        start = span.start + text.index(stripped)
-        return Span(start, start + len(stripped))
 
     def pages(self, span: Span) -> tuple[int, int] | None:
         """The first and the last page that the span overlaps."""
@@ -88,15 +89,12 @@ class Structure:
             if is_new and not self._is_blank(start, end, bare=end < span.end):
                 found.append((start, path))
         parts = pairwise([*(start for start, _ in found), span.end])
-        return tuple(
-            ChunkSection(part[0], path, *self._ranges(Span(*part)))
-            for (_, path), part in zip(found, parts, strict=True)
-        )
-
-    def _ranges(self, span: Span) -> tuple[Range | None, Range | None]:
-        """The rows and the items in a span."""
-        element = self._element(span)
-        return element.get("row_range"), element.get("item_range")
+        described = []
+        for (_, path), part in zip(found, parts, strict=True):
+            element = self._element(Span(*part))
+            ranges = element.get("row_range"), element.get("item_range")
+            described.append(ChunkSection(part[0], path, *ranges))
+        return tuple(described)
 
     def _is_blank(self, start: int, end: int, *, bare: bool) -> bool:
         """Whether there is no text, or, if `bare` headings count for none, only a heading."""
@@ -110,25 +108,22 @@ class Structure:
 
     def _ends_within(self, span: Span) -> set[int]:
         """Where sections end inside the span: a function may end before the next one starts."""
-        ends = set()
-        index = bisect_left(self._heading_starts, span.end) - 1
-        while index >= 0 and self._heading_starts[index] >= span.start:
-            ends.add(self._headings[index].end)
-            index -= 1
-        while index >= 0:
-            ends.add(self._headings[index].end)
-            index = self._parents[index]
+        first, last = (bisect_left(self._heading_starts, offset) for offset in span)
+        ends = {heading.end for heading in self._headings[first:last]}
+        around = first - 1  # the last heading before the span, and its parents
+        while around >= 0:
+            ends.add(self._headings[around].end)
+            around = self._parents[around]
         return {end for end in ends if span.start < end < span.end}
-
-    def _lines(self, span: Span) -> tuple[int, int] | None:
-        if self._line_ends is None:
-            return None
-        first, last = (bisect_left(self._line_ends, at) + 1 for at in (span.start, span.end - 1))
-        return first, last
 
     def _element(self, span: Span) -> dict[str, Any]:
         """The kind of block that makes up most of the span, and its range of rows or items."""
-        shared = [(_shared(block, span), block) for block in self._touching(span)]
+        shared: list[tuple[int, Block]] = []
+        for index in range(bisect_right(self._block_ends, span.start), len(self._blocks)):
+            block = self._blocks[index]
+            if block.start >= span.end:
+                break
+            shared.append((min(block.end, span.end) - max(block.start, span.start), block))
         found: dict[str, Any] = {}
         for length, block in sorted(shared, key=lambda pair: -pair[0]):
             if 2 * length > span.end - span.start:
@@ -138,22 +133,11 @@ class Structure:
                 found.setdefault(name, _part_range(block, span))
         return found
 
-    def _touching(self, span: Span) -> list[Block]:
-        first = bisect_right(self._block_ends, span.start)
-        last = first
-        while last < len(self._blocks) and self._blocks[last].start < span.end:
-            last += 1
-        return self._blocks[first:last]
-
 
 def is_bare(section: str) -> bool:
     """Whether a section is only a heading, which Markdown may underline."""
     _, *below = section.strip().splitlines() or [""]
     return not any(line.strip("=- ") for line in below)
-
-
-def _line_ends(text: str) -> list[int]:
-    return [match.start() for match in _LINE_END.finditer(text)]
 
 
 def _parents(headings: tuple[Heading, ...]) -> list[int]:
@@ -166,10 +150,6 @@ def _parents(headings: tuple[Heading, ...]) -> list[int]:
         parents.append(open_sections[-1] if open_sections else -1)
         open_sections.append(index)
     return parents
-
-
-def _shared(block: Block, span: Span) -> int:
-    return min(block.end, span.end) - max(block.start, span.start)
 
 
 def _part_range(block: Block, span: Span) -> tuple[int, int] | None:

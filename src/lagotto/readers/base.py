@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Literal, Protocol, Self
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, Self
 from urllib.parse import unquote
 
 from pydantic import Field, ValidationError
@@ -29,6 +29,7 @@ from lagotto.documents import (
 from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
 
 MAX_BYTES = 200_000_000
+_SPACE = re.compile(r"\s+")
 
 
 def is_address(name: object) -> bool:
@@ -161,9 +162,10 @@ class Source:
 
     def modified_at(self) -> datetime | None:
         """When the file was last modified; None for data in memory."""
+        if self.path is None:
+            return None
         try:
-            modified = self.path.stat().st_mtime if self.path else None
-            return datetime.fromtimestamp(modified, tz=UTC) if modified is not None else None
+            return datetime.fromtimestamp(self.path.stat().st_mtime, tz=UTC)
         except (OSError, OverflowError, ValueError):
             return None
 
@@ -219,13 +221,12 @@ GAP = "\n\n"
 CELL = " | "
 BULLET = "- "
 DEEPEST = 9
+"""Deeper list items are indented like those of this depth."""
 WITH_CLAUSES = frozenset({"text", "pdf", "docx", "odt", "rtf"})
 """Kinds whose numbered clauses are sections, if they have no headings: markup has its own."""
-"""Deeper list items are indented like those of this depth."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeadingMark:
+class HeadingMark(NamedTuple):
     """The start of a heading in the text."""
 
     start: int
@@ -233,27 +234,47 @@ class HeadingMark:
     title: str
 
 
-def sections(marks: Iterable[HeadingMark], *, end: int) -> tuple[Heading, ...]:
+def sections(marks: Sequence[HeadingMark], *, end: int) -> tuple[Heading, ...]:
     """Turn marks into headings that span their section, up to the next of the same or higher level.
 
     `marks` are in the order of their starts; `end` is the length of the text.
     """
-    ordered = list(marks)
-    ends = [end] * len(ordered)
+    ends = [end] * len(marks)
     unfinished: list[int] = []
-    for number, mark in enumerate(ordered):
-        while unfinished and ordered[unfinished[-1]].level >= mark.level:
+    for number, mark in enumerate(marks):
+        while unfinished and marks[unfinished[-1]].level >= mark.level:
             ends[unfinished.pop()] = mark.start
         unfinished.append(number)
     return tuple(
-        Heading(start=mark.start, end=last, level=mark.level, title=mark.title)
-        for mark, last in zip(ordered, ends, strict=True)
+        Heading(start=start, end=last, level=level, title=title)
+        for (start, level, title), last in zip(marks, ends, strict=True)
     )
+
+
+def moved(block: Block, by: int) -> Block:
+    """The block of a part of the text that starts at offset `by`."""
+    parts = tuple(Span(start + by, end + by) for start, end in block.parts)
+    return Block(start=block.start + by, end=block.end + by, kind=block.kind, parts=parts)
+
+
+ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+
+
+def roman_number(written: str) -> int:
+    """The value of a Roman number of these letters, in any case."""
+    values = [ROMAN[letter] for letter in written.upper()]
+    pairs = zip(values, [*values[1:], 0], strict=True)
+    return sum(-value if value < following else value for value, following in pairs)
 
 
 def one_line(text: str) -> str:
     """Replace every run of white space, line ends included, by one space."""
     return " ".join(text.split())
+
+
+def collapsed(text: str | None) -> str:
+    """Replace every run of white space by one space, also at the ends."""
+    return _SPACE.sub(" ", text) if text else ""
 
 
 def add_item(items: list[str], text: str, *, depth: int) -> None:
@@ -272,10 +293,10 @@ class TextBuilder:
     """
 
     def __init__(self) -> None:
+        self.length = 0
+        self.marks: list[HeadingMark] = []
+        self.blocks: list[Block] = []
         self._pieces: list[str] = []
-        self._length = 0
-        self._marks: list[HeadingMark] = []
-        self._blocks: list[Block] = []
         self._breaks: list[tuple[int, str | None]] = []
         """The length of the text before each page, and the label of the page."""
 
@@ -287,65 +308,46 @@ class TextBuilder:
     @property
     def headings(self) -> tuple[Heading, ...]:
         """The headings so far, spanning their sections."""
-        return sections(self._marks, end=self._length)
+        return sections(self.marks, end=self.length)
 
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The tables, lists and code so far."""
-        return tuple(self._blocks)
-
-    @property
-    def length(self) -> int:
-        """The number of characters so far."""
-        return self._length
-
-    @property
-    def pages(self) -> tuple[Page, ...]:
-        """The pages so far, one for each call of `page`; one without text is empty."""
-        ends = [*(before for before, _ in self._breaks[1:]), self._length]
-        return tuple(
+    def draft(self, kind: str, **fields: Any) -> Draft:
+        """What was collected, as a draft with further fields; a page without text is empty."""
+        ends = [*(before for before, _ in self._breaks[1:]), self.length]
+        pages = tuple(
             Page(
                 start=min(end, before + (len(GAP) if before else 0)), end=end, number=n, label=label
             )
-            for n, ((before, label), end) in enumerate(
-                zip(self._breaks, ends, strict=True), start=1
-            )
+            for n, ((before, label), end) in enumerate(zip(self._breaks, ends, strict=False), 1)
         )
-
-    def draft(self, kind: str, **fields: Any) -> Draft:
-        """What was collected, as a draft with further fields."""
         return Draft(
             kind=kind,
             text=self.text,
-            pages=self.pages if self._breaks else (),
+            pages=pages,
             headings=self.headings,
-            blocks=self.blocks,
+            blocks=tuple(self.blocks),
             **fields,
         )
 
     def page(self, label: str | None = None) -> int:
         """Start a new page; returns the offset where its text will start."""
-        self._breaks.append((self._length, label))
-        return self._length + (len(GAP) if self._pieces else 0)
-
-    def section(self, title: str, *, level: int, start: int) -> None:
-        """Add a heading that is not in the text, at an offset behind all other headings."""
-        self._marks.append(HeadingMark(start=start, level=level, title=title))
+        self._breaks.append((self.length, label))
+        return self.length + (len(GAP) if self._pieces else 0)
 
     def paragraph(self, text: str) -> None:
         """Add running text; its line ends are kept."""
         if stripped := text.strip():
-            self._append(stripped)
+            self.add(stripped)
 
     def heading(self, title: str, *, level: int) -> None:
         """Add a heading on a line of its own."""
         if line := one_line(title):
-            self._marks.append(HeadingMark(start=self._append(line), level=level, title=line))
+            self.marks.append(HeadingMark(self.add(line), level, line))
 
     def code(self, text: str) -> None:
         """Add text with significant white space."""
         if text.strip():
-            self._parts("code", [text.strip("\n")])
+            start = self.add(text.strip("\n"))
+            self.blocks.append(Block(start=start, end=self.length, kind="code"))
 
     def items(self, items: Iterable[str]) -> None:
         """Add a list; nested items are further lines of their item."""
@@ -365,29 +367,26 @@ class TextBuilder:
     def _parts(self, kind: BlockKind, lines: Sequence[str], numbers: tuple[int, ...] = ()) -> None:
         if not lines:
             return
-        start = position = self._append("\n".join(lines))
-        spans: list[Span] = []
+        start = position = self.add("\n".join(lines))
+        parts: list[Span] = []
         for line in lines:
-            spans.append(Span(position, position + len(line)))
+            parts.append(Span(position, position + len(line)))
             position += len(line) + 1
-        parts = () if kind == "code" else tuple(spans)
-        self._blocks.append(
-            Block(start=start, end=self._length, kind=kind, parts=parts, numbers=numbers)
-        )
+        end = self.length
+        block = Block(start=start, end=end, kind=kind, parts=tuple(parts), numbers=numbers)
+        self.blocks.append(block)
 
-    def _append(self, piece: str) -> int:
-        start = self._length + (len(GAP) if self._pieces else 0)
+    def add(self, piece: str) -> int:
+        """Add text as it is; returns the offset where it starts."""
+        start = self.length + (len(GAP) if self._pieces else 0)
         self._pieces.append(piece)
-        self._length = start + len(piece)
+        self.length = start + len(piece)
         return start
 
 
-PDF_DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?|Z)?")
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Draft:
-    """What a reader found in a source; fields without a value stay empty.
+    """What a reader found in a source: fields of a Document; those without a value stay empty.
 
     `detect` says whether to detect the language of title and text.
     """
@@ -425,20 +424,11 @@ class Draft:
             updated_at=self.updated_at or source.modified_at(),
         )
 
-    def row(
-        self, source: Source, *, options: ReadOptions, source_ref: str, id: str | None
-    ) -> Document:
-        """One row of the source as a document; without an `id` it is derived from `source_ref`.
-
-        A row may be only a title.
-        """
-        fields: dict[str, object] = {"id": id} if id else {}
-        return self.assemble(
-            source, options=options, title=self.title, source_ref=source_ref, **fields
-        )
-
     def assemble(self, source: Source, *, options: ReadOptions, **fields: object) -> Document:
-        """The document with the given fields; EmptySourceError if there is no text in it."""
+        """The document with the given fields; EmptySourceError if there is no text in it.
+
+        A part of a source, which has a `source_ref`, may be only a title.
+        """
         is_title = "source_ref" in fields and bool(self.title)
         if not self.text.strip() and not is_title:
             raise EmptySourceError(source.label, "no text in it; leave it out")
@@ -447,34 +437,23 @@ class Draft:
             from lagotto.readers.language import document_language  # not needed by a search
 
             language = document_language(source.title or self.title, self.text)
-        found: dict[str, object] = {
-            "kind": self.kind,
-            "text": self.text,
-            "pages": self.pages,
-            "headings": self.headings,
-            "blocks": self.blocks,
-            "summary": self.summary,
-            "created_at": self.created_at,
-            "updated_at": self.updated_at,
-        }
+        found = {name: value for name, value in vars(self).items() if name != "detect"}
         found |= {
             "collection": options.collection,
             "source": source.name,
             "language": language,
             "metadata": {**self.metadata, **options.metadata},
         }
-        return _validated(found | fields, label=source.label)
-
-
-def _validated(fields: Mapping[str, object], *, label: str) -> Document:
-    try:
-        return Document.model_validate(fields)
-    except ValidationError as exc:
-        problem = exc.errors(include_url=False)[0]
-        field = ".".join(map(str, problem["loc"]))
-        raise CorruptSourceError(label, f"{field}: {problem['msg']}") from exc
-    except RecursionError as exc:
-        raise CorruptSourceError(label, "the metadata is nested too deeply; flatten it") from exc
+        try:
+            return Document.model_validate(found | fields)
+        except ValidationError as exc:
+            problem = exc.errors(include_url=False)[0]
+            path = ".".join(map(str, problem["loc"]))
+            raise CorruptSourceError(source.label, f"{path}: {problem['msg']}") from exc
+        except RecursionError as exc:
+            raise CorruptSourceError(
+                source.label, "the metadata is nested too deeply; flatten it"
+            ) from exc
 
 
 def parse_iso_date(written: str | None) -> datetime | None:
@@ -483,14 +462,3 @@ def parse_iso_date(written: str | None) -> datetime | None:
         return datetime.fromisoformat((written or "").strip())
     except ValueError:
         return None
-
-
-def parse_pdf_date(written: str | None) -> datetime | None:
-    """Parse a PDF date such as `D:20240131120000+01'00'`; None if it is not one."""
-    match = PDF_DATE.match(written or "")
-    if not match:
-        return None
-    year, month, day, hour, minute, second, sign, hours, minutes = match.groups()
-    zone = f"{sign}{hours}:{minutes or '00'}" if sign else "+00:00"
-    day_of_year = f"{year}-{month or '01'}-{day or '01'}"
-    return parse_iso_date(f"{day_of_year}T{hour or '00'}:{minute or '00'}:{second or '00'}{zone}")

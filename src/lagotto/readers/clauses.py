@@ -13,7 +13,7 @@ from itertools import pairwise
 from statistics import median
 
 from lagotto.documents import Heading
-from lagotto.readers.base import HeadingMark, sections
+from lagotto.readers.base import HeadingMark, one_line, roman_number, sections
 
 FEWEST_CLAUSES = 3
 SHORTEST_CLAUSE = 100
@@ -23,7 +23,6 @@ MOST_TITLE_WORDS = 8
 LONGEST_TEXT = 5_000_000
 """Characters; what is larger is data."""
 
-_ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _NO_DIGIT = re.compile(r"\D")
 _CLAUSE = re.compile(
     r"^[ \t]{0,12}(?P<label>"
@@ -53,34 +52,32 @@ def _marks(text: str) -> Iterator[HeadingMark]:
     last: tuple[int, ...] = ()
     for match in _CLAUSE.finditer(text):
         rest = match["rest"].lstrip(" \t.:)–—-")
+        # a title, a sentence, or on the next line
+        starts_title = not rest or not (rest[0].islower() or rest[0].isdigit() or rest[0] in ",;")
         if match["word"]:
-            number = _number(match["of_word"])
-            if (last_word and number != last_word + 1) or not _starts_a_title(rest):
+            written = match["of_word"]
+            number = int(_NO_DIGIT.sub("", written) or roman_number(written))
+            if (last_word and number != last_word + 1) or not starts_title:
                 continue
-            last_word, last = number, ()
-            yield _mark(match, level=1, rest=rest)
-            continue
-        path = tuple(map(int, match["number"].split(".")))
-        if _follows(path, last, last_word) and (len(path) > 1 or _starts_a_title(rest)):
-            last = path
-            yield _mark(match, level=len(path) + bool(last_word), rest=rest)
+            last_word, last, level = number, (), 1
+        else:
+            path = tuple(map(int, match["number"].split(".")))
+            if not _follows(path, last, last_word) or (len(path) == 1 and not starts_title):
+                continue
+            last, level = path, len(path) + bool(last_word)
+        label = one_line(match["label"])
+        label += "." if label.isdecimal() else ""
+        yield HeadingMark(match.start("label"), level, f"{label} {_title(match, rest)}".strip())
 
 
 def _follows(path: tuple[int, ...], last: tuple[int, ...], last_word: int) -> bool:
     """Whether a number is the next sibling of one in `last`, its first child, or the first."""
     if not last:
-        return path == (1,) or (len(path) == 2 and path in ((1, 1), (last_word, 1)))
+        return path in ((1,), (1, 1), (last_word, 1))
     if path == (*last, 1):
         return True
     depth = len(path) - 1
     return depth < len(last) and path[:depth] == last[:depth] and path[depth] == last[depth] + 1
-
-
-def _mark(match: re.Match[str], *, level: int, rest: str) -> HeadingMark:
-    label = " ".join(match["label"].split())
-    if label.isdecimal():
-        label += "."
-    return HeadingMark(match.start("label"), level, f"{label} {_title(match, rest)}".strip())
 
 
 def _title(match: re.Match[str], rest: str) -> str:
@@ -91,16 +88,3 @@ def _title(match: re.Match[str], rest: str) -> str:
     end = _TITLE_END.search(rest, 0, LONGEST_TITLE + 1)
     title = (rest[: end.start()] if end else rest).strip()
     return title if len(title.split()) <= MOST_TITLE_WORDS else ""
-
-
-def _starts_a_title(rest: str) -> bool:
-    """Whether what is after a number may be a title, or a sentence, or on the next line."""
-    return not rest or not (rest[0].islower() or rest[0].isdigit() or rest[0] in ",;")
-
-
-def _number(written: str) -> int:
-    if written[0].isdigit():
-        return int(_NO_DIGIT.sub("", written))
-    values = [_ROMAN[letter] for letter in written.upper()]
-    pairs = zip(values, [*values[1:], 0], strict=True)
-    return sum(-value if value < following else value for value, following in pairs)

@@ -25,23 +25,11 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 
-LEGACY = (
-    "cp1252",
-    "cp1250",
-    "iso8859-2",
-    "cp1251",
-    "koi8-r",
-    "cp1253",
-    "cp1254",
-    "cp1255",
-    "cp1256",
-    "cp874",
-    "cp932",
-    "euc_jp",
-    "gb18030",
-    "big5",
-    "cp949",
-)
+_LEGACY = """
+cp1252 cp1250 iso8859-2 cp1251 koi8-r cp1253 cp1254 cp1255 cp1256 cp874 cp932 euc_jp gb18030 big5
+cp949
+"""
+LEGACY = _LEGACY.split()
 """Most common first; a later one must be clearly better to win."""
 
 SIGNS = frozenset("‘’“”„–—…•®™«»¿¡·²³。、「」！？，：")
@@ -69,7 +57,10 @@ def detect_encoding(stream: BinaryIO, *, declared: str | None = None) -> str:
             block = stream.read(BLOCK)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as exc:
-        sample = _lines_around(bytes(exc.object), exc.start)
+        data, position = bytes(exc.object), exc.start
+        earliest = max(0, position - SAMPLE)
+        start = data.rfind(b"\n", earliest, position) + 1 or earliest  # not inside a character
+        sample = data[start : start + 2 * SAMPLE]
         return "utf-8" if _nearly_utf8(sample) else _usable(declared) or _most_readable(sample)
     return "utf-8"
 
@@ -108,13 +99,6 @@ def _usable(declared: str | None) -> str | None:
     return name if SAFE_DECLARED.match(name) else None
 
 
-def _lines_around(data: bytes, position: int) -> bytes:
-    """A sample near `position` that starts at a line start, so not inside a character."""
-    line = data.rfind(b"\n", max(0, position - SAMPLE), position) + 1
-    start = line or max(0, position - SAMPLE)
-    return data[start : start + 2 * SAMPLE]
-
-
 def _nearly_utf8(sample: bytes) -> bool:
     text = sample.decode("utf-8", errors="replace")
     broken = text.count("\ufffd")
@@ -137,13 +121,11 @@ def _most_readable(sample: bytes) -> str:
 def _oddity(text: str) -> float:
     """The share of non-ASCII characters that are unusual after the character before them."""
     foreign = [index for index, char in enumerate(text) if char > "\x7f"]
-    odd = sum(1 for index in foreign if _is_odd(text, index))
+    odd = sum(_is_odd(text[index - 1 : index], text[index]) for index in foreign)
     return odd / max(1, len(foreign))
 
 
-def _is_odd(text: str, index: int) -> bool:
-    char = text[index]
-    before = text[index - 1 : index]
+def _is_odd(before: str, char: str) -> bool:
     if char in LOOSE_SIGNS:
         return before.isalpha()
     if not char.isalpha():

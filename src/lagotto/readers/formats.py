@@ -1,43 +1,17 @@
-"""The registry of readers; they are chosen by suffix, or by content if that is more reliable."""
+"""The formats of files, and their readers: chosen by suffix, or by content if it tells more."""
 
 from __future__ import annotations
 
 import re
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from lagotto._internal.registry import Registry
-from lagotto.errors import UnsupportedFormatError
-from lagotto.readers.base import Reader, Source
+from lagotto.documents import Document
+from lagotto.errors import ReadError, UnsupportedFormatError
+from lagotto.readers.base import Draft, Reader, ReadOptions, Source
 from lagotto.readers.decode import looks_binary
-
-READERS: Registry[Callable[[], Reader]] = Registry(
-    "reader",
-    group="lagotto.readers",
-    builtin={
-        "text": "lagotto.readers.plain:TextReader",
-        "markdown": "lagotto.readers.markdown:MarkdownReader",
-        "rst": "lagotto.readers.rst:RstReader",
-        "notebook": "lagotto.readers.notebook:NotebookReader",
-        "subtitles": "lagotto.readers.subtitles:SubtitleReader",
-        "html": "lagotto.readers.html:HtmlReader",
-        "pdf": "lagotto.readers.pdf:PdfReader",
-        "docx": "lagotto.readers.office.docx:DocxReader",
-        "pptx": "lagotto.readers.office.pptx:PptxReader",
-        "xlsx": "lagotto.readers.office.xlsx:XlsxReader",
-        "odt": "lagotto.readers.office.odt:OdtReader",
-        "epub": "lagotto.readers.office.epub:EpubReader",
-        "mail": "lagotto.readers.mail:MailReader",
-        "mailbox": "lagotto.readers.mail:MailboxReader",
-        "jsonl": "lagotto.readers.rows:JsonlReader",
-        "csv": "lagotto.readers.rows:CsvReader",
-        "json": "lagotto.readers.rows:JsonReader",
-        "rtf": "lagotto.readers.rtf:RtfReader",
-        "code": "lagotto.readers.plain:CodeReader",
-    },
-)
-"""Reader classes by name; `READERS.get("pdf")()` is a reader."""
 
 LANGUAGES = {
     ".py": "python", ".pyi": "python", ".js": "javascript", ".mjs": "javascript",
@@ -53,27 +27,37 @@ LANGUAGES = {
 }  # fmt: skip
 """Programming languages by file suffix."""
 
-SUFFIXES = {
-    "text": frozenset({".txt", ".text", ".log", ".adoc", ".org", ".tex"}),
-    "markdown": frozenset({".md", ".markdown", ".mdown", ".mkd", ".mdx"}),
-    "rst": frozenset({".rst", ".rest"}),
-    "notebook": frozenset({".ipynb"}),
-    "subtitles": frozenset({".srt", ".vtt"}),
-    "html": frozenset({".html", ".htm", ".xhtml"}),
-    "pdf": frozenset({".pdf"}),
-    "docx": frozenset({".docx", ".docm"}),
-    "pptx": frozenset({".pptx", ".pptm", ".ppsx", ".potx"}),
-    "xlsx": frozenset({".xlsx", ".xlsm"}),
-    "odt": frozenset({".odt", ".ott"}),
-    "epub": frozenset({".epub"}),
-    "mail": frozenset({".eml"}),
-    "mailbox": frozenset({".mbox", ".mbx"}),
-    "jsonl": frozenset({".jsonl", ".ndjson"}),
-    "csv": frozenset({".csv", ".tsv", ".tab"}),
-    "json": frozenset({".json"}),
-    "rtf": frozenset({".rtf"}),
-    "code": frozenset(LANGUAGES) - {".json"},
+_FORMATS = {
+    "text": ("plain:TextReader", ".txt .text .log .adoc .org .tex"),
+    "markdown": ("markdown:MarkdownReader", ".md .markdown .mdown .mkd .mdx"),
+    "rst": ("rst:RstReader", ".rst .rest"),
+    "notebook": ("notebook:NotebookReader", ".ipynb"),
+    "subtitles": ("subtitles:SubtitleReader", ".srt .vtt"),
+    "html": ("html:HtmlReader", ".html .htm .xhtml"),
+    "pdf": ("pdf:PdfReader", ".pdf"),
+    "docx": ("office.docx:DocxReader", ".docx .docm"),
+    "pptx": ("office.pptx:PptxReader", ".pptx .pptm .ppsx .potx"),
+    "xlsx": ("office.xlsx:XlsxReader", ".xlsx .xlsm"),
+    "odt": ("office.odt:OdtReader", ".odt .ott"),
+    "epub": ("office.epub:EpubReader", ".epub"),
+    "mail": ("mail:MailReader", ".eml"),
+    "mailbox": ("mail:MailboxReader", ".mbox .mbx"),
+    "jsonl": ("rows:JsonlReader", ".jsonl .ndjson"),
+    "csv": ("rows:CsvReader", ".csv .tsv .tab"),
+    "json": ("rows:JsonReader", ".json"),
+    "rtf": ("rtf:RtfReader", ".rtf"),
+    "code": ("plain:CodeReader", " ".join(LANGUAGES.keys() - {".json"})),
 }
+"""The class that reads a format, below `lagotto.readers`, and the suffixes of its files."""
+
+READERS: Registry[Callable[[], Reader]] = Registry(
+    "reader",
+    group="lagotto.readers",
+    builtin={name: f"lagotto.readers.{where}" for name, (where, _) in _FORMATS.items()},
+)
+"""Reader classes by name; `READERS.get("pdf")()` is a reader."""
+
+SUFFIXES = {name: frozenset(suffixes.split()) for name, (_, suffixes) in _FORMATS.items()}
 
 PDF_MAGIC = b"%PDF-"
 ZIP_MAGIC = b"PK\x03\x04"
@@ -105,6 +89,25 @@ BINARY = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "epub"})
 HTML_START = re.compile(
     rb"\s*+(?:(?><!--.*?-->)\s*+)*+<(?:!doctype\s++html|html|head|body)\b", re.I | re.S
 )
+
+
+class FormatReader:
+    """A Reader of one document per source: a subclass makes the draft of it."""
+
+    kind: str
+
+    @property
+    def suffixes(self) -> frozenset[str]:
+        """The suffixes of the format."""
+        return SUFFIXES[self.kind]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        """Yield the document."""
+        yield self.draft(source, limit=options.max_bytes).document(source, options=options)
+
+    def draft(self, source: Source, *, limit: int) -> Draft:
+        """The text of a source of at most `limit` bytes, with its structure and properties."""
+        raise NotImplementedError
 
 
 class Formats:
@@ -143,18 +146,14 @@ def _by_content(source: Source, head: bytes, by_suffix: str | None) -> str | Non
         return "pdf"
     if head.lstrip().startswith(RTF_MAGIC):
         return "rtf"
-    if head.startswith(ZIP_MAGIC) and (packed := _packed_format(source)):
-        return packed
+    if head.startswith(ZIP_MAGIC):
+        try:
+            with source.open() as stream, zipfile.ZipFile(stream) as archive:
+                packed = [name for part, name in PARTS.items() if part in archive.NameToInfo]
+        except (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, EOFError):
+            packed = []
+        if packed:
+            return packed[0]
     undecided = by_suffix is None or by_suffix in BINARY
-    if undecided and HTML_START.match(head.removeprefix(b"\xef\xbb\xbf")):
-        return "html"
-    return None
-
-
-def _packed_format(source: Source) -> str | None:
-    """The format of a zip archive, by the names of its parts."""
-    try:
-        with source.open() as stream, zipfile.ZipFile(stream) as archive:
-            return next((name for part, name in PARTS.items() if part in archive.NameToInfo), None)
-    except (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, EOFError):
-        return None
+    is_html = undecided and HTML_START.match(head.removeprefix(b"\xef\xbb\xbf"))
+    return "html" if is_html else None

@@ -6,30 +6,30 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from lxml import etree
 
-from lagotto.documents import Document, storable
-from lagotto.errors import EmptySourceError, ReadError
+from lagotto.documents import storable
+from lagotto.errors import EmptySourceError
 from lagotto.readers.base import (
     BULLET,
-    ReadOptions,
+    Draft,
     Source,
     TextBuilder,
+    collapsed,
     one_line,
     parse_iso_date,
 )
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.formats import FormatReader
 from lagotto.readers.language import language_code
 
-NO_TEXT = frozenset(
-    (
-        *("script", "style", "template", "noscript", "head", "svg", "iframe", "object", "embed"),
-        *("canvas", "audio", "video", "map", "button", "select", "option", "datalist", "textarea"),
-        *("input", "progress", "meter"),
-    )
-)
+_NO_TEXT = """
+script style template noscript head svg iframe object embed canvas audio video map button select
+option datalist textarea input progress meter
+"""
+NO_TEXT = frozenset(_NO_TEXT.split())
 FURNITURE = frozenset({"nav", "aside", "form", "dialog"})
 PAGE_FURNITURE = frozenset({"header", "footer"})
 CONTENT = frozenset({"article", "main", "section"})
@@ -66,13 +66,10 @@ def has_no_text(element: etree._Element) -> bool:
 
 def main_content(body: etree._Element) -> etree._Element:
     """The `<main>` element or one with that role, the only article, or else the whole body."""
-    main = next(body.iter("main"), None)
-    if main is None:
-        main = next((item for item in body.iter() if item.get("role") == "main"), None)
-    if main is not None:
-        return main
+    roles = (item for item in body.iter() if item.get("role") == "main")
     articles = list(body.iter("article"))
-    return articles[0] if len(articles) == 1 else body
+    sole = articles[0] if len(articles) == 1 else body
+    return next(chain(body.iter("main"), roles), sole)
 
 
 def boilerplate(root: etree._Element, *, whole_page: bool) -> Skip:
@@ -82,15 +79,16 @@ def boilerplate(root: etree._Element, *, whole_page: bool) -> Skip:
     they are not: there, the header holds the title and links are content.
     """
     if not whole_page:
-        return lambda element: has_no_text(element) or _is_furniture(element)
+        return _is_furniture
     dropped = _page_furniture(root)
-    return lambda element: has_no_text(element) or _is_furniture(element) or element in dropped
+    return lambda element: _is_furniture(element) or element in dropped
 
 
 def _is_furniture(element: etree._Element) -> bool:
     style = (element.get("style") or "").replace(" ", "").lower()
     return (
-        element.tag in FURNITURE
+        element.tag in NO_TEXT
+        or element.tag in FURNITURE
         or element.get("hidden") is not None
         or element.get("aria-hidden") == "true"
         or element.get("role") in ("navigation", "banner", "contentinfo", "search")
@@ -107,56 +105,42 @@ class _Weight:
     link_chars: int = 0
     links: int = 0
 
-    def add(self, other: _Weight) -> None:
-        self.chars += other.chars
-        self.link_chars += other.link_chars
-        self.links += other.links
-
-    @property
-    def is_link_list(self) -> bool:
-        return self.links >= LINKS_NEEDED and self.link_chars > LINK_SHARE * self.chars
-
 
 def _page_furniture(root: etree._Element) -> set[etree._Element]:
     dropped: set[etree._Element] = set()
     weights = [_Weight()]
     content = 0
-    for event, element in walk(root, lambda item: has_no_text(item) or _is_furniture(item)):
+    for event, element in walk(root, _is_furniture):
         if event == "start":
             content += element.tag in CONTENT
-            weights.append(_Weight(chars=_length(element.text)))
+            weights.append(_Weight(chars=len((element.text or "").strip())))
+            continue
         if event == "end":
             content -= element.tag in CONTENT
             weight = weights.pop()
             if element.tag == "a":
                 weight = _Weight(weight.chars, link_chars=weight.chars, links=1)
             page_level = element.tag in PAGE_FURNITURE and not content
-            if page_level or (element.tag in CONTAINERS and weight.is_link_list):
+            links = weight.links >= LINKS_NEEDED and weight.link_chars > LINK_SHARE * weight.chars
+            if page_level or (element.tag in CONTAINERS and links):
                 dropped.add(element)
             else:
-                weights[-1].add(weight)
-        if event != "start":
-            weights[-1].chars += _length(element.tail)
+                weights[-1].chars += weight.chars
+                weights[-1].link_chars += weight.link_chars
+                weights[-1].links += weight.links
+        weights[-1].chars += len((element.tail or "").strip())
     return dropped
 
 
-def _length(text: str | None) -> int:
-    return len(text.strip()) if text else 0
-
-
-INLINE = frozenset(
-    (
-        *("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del"),
-        *("dfn", "em", "font", "i", "img", "ins", "kbd", "label", "mark", "q", "rb", "rp", "rt"),
-        *("ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt"),
-        *("u", "var", "wbr"),
-    )
-)
+_INLINE = """
+a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark q rb rp rt
+ruby s samp small span strike strong sub sup time tt u var wbr
+"""
+INLINE = frozenset(_INLINE.split())
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
 LISTS = frozenset({"ul", "ol", "menu"})
 CODE = frozenset({"pre", "listing", "xmp"})
 WHOLE = frozenset({*HEADINGS, *LISTS, *CODE, "table"})
-SPACE = re.compile(r"\s+")
 
 
 def render(root: etree._Element, *, skip: Skip, builder: TextBuilder | None = None) -> TextBuilder:
@@ -177,11 +161,11 @@ def render(root: etree._Element, *, skip: Skip, builder: TextBuilder | None = No
         if element.tag not in INLINE:
             flush()
         if event == "start":
-            line.append("\n" if element.tag == "br" else _collapsed(element.text))
+            line.append("\n" if element.tag == "br" else collapsed(element.text))
         elif event == "skip" and is_whole(element) and not skip(element):
             _add_whole(builder, element, skip)
         if event != "start" and element is not root:
-            line.append(_collapsed(element.tail))
+            line.append(collapsed(element.tail))
     flush()
     return builder
 
@@ -203,28 +187,23 @@ def _add_whole(builder: TextBuilder, element: etree._Element, skip: Skip) -> Non
     elif element.tag in LISTS:
         builder.items(_items(element, skip))
     elif element.tag in CODE:
-        builder.code("".join(_pieces(element, skip)))
+        builder.code(_text(element, skip))
     else:
-        builder.table(_rows(element, skip))
-
-
-def _pieces(element: etree._Element, skip: Skip) -> Iterator[str]:
-    """Yield all text in `element` unchanged, with a line end for each `<br>`."""
-    for event, item in walk(element, skip):
-        if event == "start":
-            yield "\n" if item.tag == "br" else item.text or ""
-        elif item is not element:
-            yield item.tail or ""
+        rows = (row for row in element.iter("tr") if not skip(row))
+        builder.table(
+            [_text(cell, skip) for cell in row if cell.tag in ("td", "th")] for row in rows
+        )
 
 
 def _text(element: etree._Element, skip: Skip) -> str:
-    return one_line("".join(_pieces(element, skip)))
-
-
-def _rows(table: etree._Element, skip: Skip) -> Iterator[list[str]]:
-    for row in table.iter("tr"):
-        if not skip(row):
-            yield [_text(cell, skip) for cell in row if cell.tag in ("td", "th")]
+    """All text in `element` unchanged, with a line end for each `<br>`."""
+    pieces: list[str] = []
+    for event, item in walk(element, skip):
+        if event == "start":
+            pieces.append("\n" if item.tag == "br" else item.text or "")
+        elif item is not element:
+            pieces.append(item.tail or "")
+    return "".join(pieces)
 
 
 def _items(root: etree._Element, skip: Skip) -> Iterator[str]:
@@ -239,50 +218,28 @@ def _items(root: etree._Element, skip: Skip) -> Iterator[str]:
 
 
 def _item_lines(root: etree._Element, skip: Skip) -> Iterator[tuple[int, str]]:
-    """Yield depth and own text of each item, nested ones included, in reading order."""
-    depth = 0
-    item = _Item()
+    """Yield depth and own text of each item, nested ones included, in reading order.
+
+    Words are on one line, code is on its own lines.
+    """
+    depth, of_item = 0, 1
+    lines: list[str] = []
+    words: list[str] = []
     for event, element in walk(root, lambda inner: skip(inner) or inner.tag in CODE):
         if event != "skip" and element.tag in (*LISTS, "li"):
-            if text := item.text():
-                yield item.depth, text
+            if text := "\n".join(filter(None, (*lines, one_line("".join(words))))):
+                yield of_item, text
             if element.tag in LISTS:
                 depth += 1 if event == "start" else -1
-            item = _Item(depth)
+            of_item, lines, words = depth, [], []
+        gap = "" if element.tag in INLINE and element.tag != "br" else " "
         if event == "start":
-            item.add(element, element.text)
+            words.append(gap + (element.text or ""))
         elif event == "skip" and element.tag in CODE and not skip(element):
-            item.add_code("".join(_pieces(element, skip)))
+            lines += [one_line("".join(words)), _text(element, skip).strip("\n")]
+            words.clear()
         if event != "start" and element is not root:
-            item.add(element, element.tail)
-
-
-class _Item:
-    """Collects the text of a list item: words on one line, code on its own lines."""
-
-    def __init__(self, depth: int = 1) -> None:
-        self.depth = depth
-        self._lines: list[str] = []
-        self._words: list[str] = []
-
-    def add(self, element: etree._Element, text: str | None) -> None:
-        """Add text at the start or end of an element; a block is separated by a space."""
-        inline = element.tag in INLINE and element.tag != "br"
-        self._words.append((text or "") if inline else f" {text or ''}")
-
-    def add_code(self, code: str) -> None:
-        """Add a block of code."""
-        self._lines += [one_line("".join(self._words)), code.strip("\n")]
-        self._words.clear()
-
-    def text(self) -> str:
-        """The collected text."""
-        lines = (*self._lines, one_line("".join(self._words)))
-        return "\n".join(line for line in lines if line)
-
-
-def _collapsed(text: str | None) -> str:
-    return SPACE.sub(" ", text) if text else ""
+            words.append(gap + (element.tail or ""))
 
 
 CHARSET = re.compile(
@@ -299,7 +256,7 @@ MAX_DEPTH = 500
 SILENT = frozenset({"script", "style", "template", "noscript", "head", "title"})
 
 
-class HtmlReader:
+class HtmlReader(FormatReader):
     """Reads the main content, without scripts, menus, forms, hidden parts and lists of links.
 
     Main content is `<main>` or an element with that role, a single `<article>`, or else the body.
@@ -308,25 +265,24 @@ class HtmlReader:
     """
 
     kind = "html"
-    suffixes = SUFFIXES["html"]
 
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        data = source.read(limit=options.max_bytes)
-        text = decode(data, declared=declared_encoding(data))
-        root = parse(storable(text)) if text.strip() else None
+    def draft(self, source: Source, *, limit: int) -> Draft:
+        data = source.read(limit=limit)
+        root = parse(decode(data, declared=declared_encoding(data)))
         if root is None:
             raise EmptySourceError(source.label, "no text in it; leave it out")
         named = _named_metadata(root)
-        content = page_text(root)
-        yield content.draft(
+        title = next(root.iter("title"), None)
+        written = "" if title is None else one_line("".join(map(str, title.itertext())))
+        return _page_text(root).draft(
             self.kind,
-            title=_title(root) or named.get("og:title"),
+            title=written or named.get("og:title"),
             summary=named.get("description") or named.get("og:description"),
             language=language_code(root.get("lang")),
             metadata={key: named[key] for key in ("author", "keywords") if key in named},
             created_at=_moment(named, CREATED),
             updated_at=_moment(named, UPDATED),
-        ).document(source, options=options)
+        )
 
 
 def declared_encoding(data: bytes) -> str | None:
@@ -335,7 +291,7 @@ def declared_encoding(data: bytes) -> str | None:
     return declared[1].decode("ascii") if declared else None
 
 
-def page_text(root: etree._Element) -> TextBuilder:
+def _page_text(root: etree._Element) -> TextBuilder:
     """The main content of a page, or all its text if that is almost empty."""
     body = next(root.iter("body"), root)
     main = main_content(body)
@@ -344,11 +300,6 @@ def page_text(root: etree._Element) -> TextBuilder:
         return pruned
     whole = render(body, skip=has_no_text)
     return whole if len(pruned.text) < SHARE * len(whole.text) else pruned
-
-
-def _title(root: etree._Element) -> str | None:
-    title = next(root.iter("title"), None)
-    return one_line("".join(map(str, title.itertext()))) or None if title is not None else None
 
 
 def _named_metadata(root: etree._Element) -> dict[str, str]:
@@ -372,18 +323,16 @@ def parse(html: str) -> etree._Element | None:
 
     There is no network access, and only standard entities are resolved.
     """
-    data = html.encode()
+    if not html.strip():
+        return None
+    data = storable(html).encode()
     parser = etree.HTMLParser(
         encoding="utf-8", huge_tree=True, no_network=True, remove_comments=True, remove_pis=True
     )
     root: etree._Element | None = etree.fromstring(data, parser)
-    too_deep = any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log)
-    return _parse_shallow(data) if too_deep else root
-
-
-def _parse_shallow(data: bytes) -> etree._Element | None:
-    parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, target=_ShallowBuilder())
-    root: etree._Element | None = etree.fromstring(data, parser)
+    if any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log):
+        shallow = etree.HTMLParser(encoding="utf-8", huge_tree=True, target=_ShallowBuilder())
+        root = etree.fromstring(data, shallow)
     return root
 
 
@@ -416,9 +365,6 @@ class _ShallowBuilder:
 
     def comment(self, text: str | bytes) -> None:
         """Ignore comments."""
-
-    def pi(self, target: str | bytes, data: str | bytes | None = None) -> None:
-        """Ignore processing instructions."""
 
     def close(self) -> etree._Element:
         return self._builder.close()

@@ -28,29 +28,19 @@ _ASCII_WORD = re.compile("[A-Za-z']+")
 """`_WORD` in a text of ASCII, in half the time."""
 _WORD = re.compile(r"(?:[^\W\d_]|['’\u0300-\u036f\u0900-\u0dff\u0e31-\u0e4e])+")
 
-SCRIPTS = {
-    "ja": "\u3040-\u30ff",
-    "ko": "\u1100-\u11ff\uac00-\ud7af",
-    "zh": "\u4e00-\u9fff",
-    "el": "\u0370-\u03ff\u1f00-\u1fff",
-    "he": "\u0590-\u05ff",
-    "th": "\u0e00-\u0e7f",
-    "hy": "\u0530-\u058f",
-    "ka": "\u10a0-\u10ff",
-    "km": "\u1780-\u17ff",
-    "lo": "\u0e80-\u0eff",
-    "my": "\u1000-\u109f",
-    "si": "\u0d80-\u0dff",
-    "ta": "\u0b80-\u0bff",
-    "te": "\u0c00-\u0c7f",
-    "kn": "\u0c80-\u0cff",
-    "ml": "\u0d00-\u0d7f",
-    "gu": "\u0a80-\u0aff",
-    "pa": "\u0a00-\u0a7f",
-}
+_SCRIPTS = {
+    language: re.compile(f"[{ranges}]")
+    for language, ranges in {
+        "ja": "\u3040-\u30ff", "ko": "\u1100-\u11ff\uac00-\ud7af",
+        "zh": "\u4e00-\u9fff", "el": "\u0370-\u03ff\u1f00-\u1fff", "he": "\u0590-\u05ff",
+        "th": "\u0e00-\u0e7f", "hy": "\u0530-\u058f", "ka": "\u10a0-\u10ff",
+        "km": "\u1780-\u17ff", "lo": "\u0e80-\u0eff", "my": "\u1000-\u109f",
+        "si": "\u0d80-\u0dff", "ta": "\u0b80-\u0bff", "te": "\u0c00-\u0c7f",
+        "kn": "\u0c80-\u0cff", "ml": "\u0d00-\u0d7f", "gu": "\u0a80-\u0aff",
+        "pa": "\u0a00-\u0a7f",
+    }.items()
+}  # fmt: skip
 """Scripts used by a single language, however short the text. Kana is checked before Han."""
-
-_SCRIPTS = {language: re.compile(f"[{ranges}]") for language, ranges in SCRIPTS.items()}
 
 VARIETIES = {
     "arz": "ar", "ary": "ar", "wuu": "zh", "yue": "zh", "nn": "no", "grc": "el", "hbo": "he",
@@ -83,7 +73,12 @@ def detect_language(text: str) -> str | None:
         return None
     if _is_clearly_english(sample):
         return "en"
-    language, share = _most_likely(sample)
+    shares: dict[str, float] = {}
+    for label, share in _ranked(sample):
+        language = VARIETIES.get(label, label)
+        shares[language] = shares.get(language, 0.0) + share
+    shares.pop("zxx", None)
+    language, share = max(shares.items(), key=lambda item: item[1])
     return language if share >= CONFIDENCE_NEEDED and len(language) == 2 else None
 
 
@@ -117,13 +112,10 @@ def language_code(tag: str | None) -> str | None:
 
 def _sample(text: str) -> str:
     """The words at the beginning, middle and end, without digits and punctuation."""
-    middle = len(text) // 2
-    slices = (
-        text
-        if len(text) <= 3 * SLICE
-        else " ".join((text[:SLICE], text[middle : middle + SLICE], text[-SLICE:]))
-    )
-    return " ".join((_ASCII_WORD if slices.isascii() else _WORD).findall(slices))
+    if len(text) > 3 * SLICE:
+        middle = len(text) // 2
+        text = " ".join((text[:SLICE], text[middle : middle + SLICE], text[-SLICE:]))
+    return " ".join((_ASCII_WORD if text.isascii() else _WORD).findall(text))
 
 
 def _by_script(sample: str, letters: int) -> str | None:
@@ -147,15 +139,6 @@ def _is_clearly_english(sample: str) -> bool:
     return all(sum(map(stops.__contains__, part)) >= ENGLISH_SHARE * len(part) for part in parts)
 
 
-def _most_likely(sample: str) -> tuple[str, float]:
-    shares: dict[str, float] = {}
-    for label, share in _ranked(sample):
-        language = VARIETIES.get(label, label)
-        shares[language] = shares.get(language, 0.0) + share
-    shares.pop("zxx", None)
-    return max(shares.items(), key=lambda item: item[1])
-
-
 def _ranked(sample: str) -> list[tuple[str, float]]:
     """The languages with their probabilities, the most likely first."""
     ranked: list[tuple[str, float]] = _identifier().rank(sample)
@@ -167,8 +150,14 @@ def _identifier() -> Any:
     from py3langid.langid import MODEL_DIR, MODEL_FILE, LanguageIdentifier
 
     packed = MODEL_DIR / MODEL_FILE
+    folder = own_cache() / "languages" / sha256_of(packed)[:32]
     with suppress(OSError):  # a cache that can't be written is no reason to fail
-        return _mapped(packed)
+        try:
+            return _from_tables(folder)
+        except (OSError, ValueError):  # missing, or cut short
+            shutil.rmtree(folder, ignore_errors=True)
+        _unpack(packed, folder)
+        return _from_tables(folder)
     try:
         return LanguageIdentifier.from_model_file(packed, norm_probs=True)
     except OSError as exc:  # it is unpacked into a temporary file
@@ -179,18 +168,8 @@ def _identifier() -> Any:
         ) from exc
 
 
-def _mapped(packed: Path) -> Any:
-    """The model on tables that are unpacked once, which takes half a second, and then mapped."""
-    folder = own_cache() / "languages" / sha256_of(packed)[:32]
-    try:
-        return _from_tables(folder)
-    except (OSError, ValueError):  # missing, or cut short
-        shutil.rmtree(folder, ignore_errors=True)
-    _unpack(packed, folder)
-    return _from_tables(folder)
-
-
 def _from_tables(folder: Path) -> Any:
+    """The model on tables that are unpacked once, which takes half a second, and then mapped."""
     from py3langid.langid import LanguageIdentifier
 
     names = ("ptc", "pc", "classes", "nextmove", "out_feat", "nextmove_row")

@@ -174,21 +174,22 @@ class Loading(Iterator["Document | ReadFailure"]):
         """
         problems: list[ReadError] = []
         self._paths = tuple(self._paths)
-        for path in self._paths:
-            if isinstance(path, Source) or is_address(path):
+        for given in self._paths:
+            if isinstance(given, Source) or is_address(given):
                 continue
             try:
-                check_path(path)
+                check_path(given)
             except ReadError as exc:
                 problems.append(exc)
                 continue
-            files: list[Path | ReadError] = [Path(path)]
-            if Path(path).is_dir():
-                found, skipped = self._walk(Path(path))
+            path = Path(given)
+            files: list[Path | ReadError] = [path]
+            if path.is_dir():
+                found, skipped = self._walk(path)
                 files = list(with_checkpoints(found))
-                self._walked[Path(path)] = files, skipped
+                self._walked[path] = files, skipped
                 if not files:
-                    problems.append(nothing_to_read(Path(path), skipped.result()))
+                    problems.append(_nothing_to_read(path, skipped.result()))
             self._files += [file for file in files if isinstance(file, Path)]
         return problems[0] if problems else None
 
@@ -249,16 +250,16 @@ class Loading(Iterator["Document | ReadFailure"]):
         found, skipped = self._walked.pop(folder) if folder in self._walked else self._walk(folder)
         tried = 0
         for item in found:
+            tried += 1
             if isinstance(item, ReadError):
                 yield item
             else:
                 yield from self._file(item, skipped=skipped)
-            tried += 1
             if self._process.interrupted:
                 return
         self._skipped.merge(skipped)
-        if not tried or tried == skipped.unread:
-            yield nothing_to_read(folder, skipped.result())
+        if tried == skipped.unread:
+            yield _nothing_to_read(folder, skipped.result())
 
     def _file(
         self, path: Path, *, skipped: SkipLog | None = None
@@ -271,41 +272,34 @@ class Loading(Iterator["Document | ReadFailure"]):
             self._done.add(source.name)
             if not self._needs_reading(source, path):
                 return
-            if skipped is not None and (reason := self._unwanted(source)) is not None:
-                skipped.add(path, reason, unread=True)
+            try:
+                name = self._formats.name(source)
+                in_all = skipped is None or self._selection.everything
+                unwanted: SkipReason | None = None if in_all else unwanted_content(source)
+            except UnsupportedFormatError:
+                if skipped is None:
+                    raise
+                unwanted = "unsupported"
+            if skipped is not None and unwanted is not None:
+                skipped.add(path, unwanted, unread=True)
                 return
             failed = False
-            for result in self._read(self._formats.name(source), source):
+            for result in self._read(name, source):
                 failed = failed or isinstance(result, ReadError)
                 yield result
             if not failed:
                 self.complete.add(source.name)
         except EmptySourceError as exc:
-            yield from self._without_text(path, exc, named=skipped is None)
+            scanned = isinstance(exc, NoTextLayerError)
+            if scanned and skipped is None:
+                yield exc
+            else:
+                self._skipped.add(path, "no text layer" if scanned else "empty")
         except ReadError as exc:
             yield exc
         except Exception as exc:  # noqa: BLE001 a reader of another package may raise anything
             problem = f"the reader failed ({type(exc).__name__}: {exc})"
             yield ReadError(path.as_posix(), problem[:MOST_REASON])
-
-    def _unwanted(self, source: Source) -> SkipReason | None:
-        """Why a file of a folder is skipped, if it is."""
-        reason = None if self._selection.everything else unwanted_content(source)
-        try:
-            self._formats.name(source)
-        except UnsupportedFormatError:
-            return "unsupported"
-        return reason
-
-    def _without_text(
-        self, path: Path, error: EmptySourceError, *, named: bool
-    ) -> Iterator[ReadError]:
-        """Skip a file without text; one that was named and needs OCR is a failure."""
-        scanned = isinstance(error, NoTextLayerError)
-        if named and scanned:
-            yield error
-        else:
-            self._skipped.add(path, "no text layer" if scanned else "empty")
 
     def _read(self, name: str, source: Source) -> Iterator[Document | ReadError]:
         """Yield documents and errors; pages without text are noted, the others were read."""
@@ -319,7 +313,7 @@ class Loading(Iterator["Document | ReadFailure"]):
                     yield result
 
 
-def nothing_to_read(folder: Path, skipped: Skipped) -> ReadError:
+def _nothing_to_read(folder: Path, skipped: Skipped) -> ReadError:
     """The error for a folder without any file to read."""
     reason = "no files to read in this folder"
     if skipped.total:

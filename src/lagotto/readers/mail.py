@@ -5,13 +5,12 @@ from __future__ import annotations
 import email
 import email.policy
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from email.errors import MessageError
 from email.header import decode_header
 from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 from lagotto.documents import Document, storable
 from lagotto.errors import (
@@ -23,7 +22,7 @@ from lagotto.errors import (
 )
 from lagotto.readers.base import ReadOptions, Source, TextBuilder, one_line
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import SUFFIXES, Formats
+from lagotto.readers.formats import SUFFIXES, FormatReader, Formats
 from lagotto.readers.html import boilerplate, declared_encoding, parse, render
 
 SHOWN = ("From", "To", "Cc", "Date", "Subject")
@@ -31,24 +30,20 @@ MOST_HEADER = 10_000
 MOST_PARTS = 2_000
 """Messages have a few parts; each further one is left out."""
 
+MOST_DEPTH = 5
+"""Attached messages may have attachments, and so on."""
+
 Part: TypeAlias = "Message[str, str]"
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(NamedTuple):
     """A file in a message; `data` of an attached message is that message."""
 
     name: str
     data: bytes
 
 
-def parse_message(data: bytes) -> Part:
-    """Parse a message; anything at all is one. RecursionError if it is nested too deeply."""
-    # The newer policies raise on many malformed headers.
-    return email.message_from_bytes(data, policy=email.policy.compat32)
-
-
-def header(message: Part, name: str) -> str:
+def _header(message: Part, name: str) -> str:
     """A header as text on one line, its encoded words decoded; empty if there is none."""
     return _decoded(str(message.get(name, ""))[:MOST_HEADER])
 
@@ -65,64 +60,61 @@ def _decoded(written: str) -> str:
     return storable(one_line("".join(decoded)))
 
 
-def addresses(message: Part, name: str) -> list[str]:
+def _addresses(message: Part, name: str) -> list[str]:
     """The addresses of a header, without names; none if they are nested too deeply."""
     try:
-        found = getaddresses([header(message, name)])
+        found = getaddresses([_header(message, name)])
     except RecursionError:
         return []
     return [address.lower() for _, address in found if "@" in address]
 
 
-def sent_at(message: Part) -> datetime | None:
-    """The date of a message."""
+def _sent_at(message: Part) -> datetime | None:
     try:
-        moment = parsedate_to_datetime(header(message, "Date"))
+        moment = parsedate_to_datetime(_header(message, "Date"))
         return moment if 1 < moment.year < 9999 else None
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 
 
-def body(message: Part) -> TextBuilder:
+def _body(message: Part) -> TextBuilder:
     """The shown headers, then the plain text of the message, or else its HTML as text."""
     builder = TextBuilder()
-    shown = ((name, header(message, name)) for name in SHOWN)
+    shown = ((name, _header(message, name)) for name in SHOWN)
     builder.paragraph("\n".join(f"{name}: {text}" for name, text in shown if text))
-    texts = {"text/plain": "", "text/html": ""}
-    for part in leaves(message):
+    texts: dict[str, list[str]] = {"text/plain": [], "text/html": []}
+    for part in _leaves(message):
         kind = part.get_content_type()
         if kind in texts and not _is_attached(part):
-            text = _text(part)
-            texts[kind] += f"\n\n{text}" if texts[kind] and text else text
-    if texts["text/plain"].strip():
-        builder.paragraph(texts["text/plain"])
-    elif texts["text/html"].strip():
-        page = parse(texts["text/html"])
-        if page is not None:
-            root = next(page.iter("body"), page)
-            render(root, skip=boilerplate(root, whole_page=False), builder=builder)
+            texts[kind].append(_text(part))
+    plain, html = ("\n\n".join(filter(None, found)) for found in texts.values())
+    if plain.strip():
+        builder.paragraph(plain)
+    elif (page := parse(html)) is not None:
+        root = next(page.iter("body"), page)
+        render(root, skip=boilerplate(root, whole_page=False), builder=builder)
     return builder
 
 
-def attachments(message: Part) -> Iterator[Attachment]:
+def _attachments(message: Part) -> Iterator[Attachment]:
     """The attached files and messages; pictures shown in the text are files too."""
-    for number, part in enumerate(leaves(message), start=1):
+    for number, part in enumerate(_leaves(message), start=1):
         if part.get_content_type() == "message/rfc822":
             inner = next(iter(_parts(part)), None)
             if inner is not None:
-                name = header(inner, "Subject") or f"message {number}"
+                name = _header(inner, "Subject") or f"message {number}"
                 yield Attachment(f"{_safe(name)}.eml", inner.as_bytes())
         elif _is_attached(part):
             yield Attachment(_safe(_file_name(part) or f"attachment {number}"), _bytes(part))
 
 
-def leaves(message: Part) -> Iterator[Part]:
+def _leaves(message: Part) -> Iterator[Part]:
     """The parts that are not multipart; those of attached messages belong to these."""
     waiting: list[Part] = [message]
-    seen = 0
-    while waiting and seen < MOST_PARTS:
+    for _ in range(MOST_PARTS):
+        if not waiting:
+            return
         part = waiting.pop()
-        seen += 1
         if part.get_content_type() != "message/rfc822" and part.is_multipart():
             waiting += reversed(_parts(part))
         else:
@@ -169,12 +161,7 @@ def _text(part: Part) -> str:
     return storable(decode(data, declared=charset))
 
 
-KIND = "mail"
-MOST_DEPTH = 5
-"""Attached messages may have attachments, and so on."""
-
-
-class MailReader:
+class MailReader(FormatReader):
     """Reads a message, and each of its attachments that has a reader.
 
     The text is the headers From, To, Cc, Date and Subject, and the plain text of the message, or
@@ -183,14 +170,13 @@ class MailReader:
     subject and sender as metadata.
     """
 
-    kind = KIND
-    suffixes = SUFFIXES["mail"]
+    kind = "mail"
 
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
         data = source.read(limit=options.max_bytes)
         if not data.strip():
             raise EmptySourceError(source.label, "empty file; leave it out")
-        yield from MessageDocuments(source, options).of(data, reference="")
+        yield from _MessageDocuments(source, options).of(data, reference="")
 
 
 class MailboxReader:
@@ -199,15 +185,15 @@ class MailboxReader:
     `max_bytes` limits each message. The id of a message is its `source_ref`.
     """
 
-    kind = KIND
+    kind = "mail"
     suffixes = SUFFIXES["mailbox"]
 
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        documents = MessageDocuments(source, options)
+        documents = _MessageDocuments(source, options)
         number = 0
         with source.open() as stream:
-            for data in split_mailbox(stream, source, limit=options.max_bytes):
-                number += 1
+            messages = _split_mailbox(stream, source, limit=options.max_bytes)
+            for number, data in enumerate(messages, start=1):
                 try:
                     yield from documents.of(data, reference=f"message {number}")
                 except ReadError as exc:
@@ -216,7 +202,7 @@ class MailboxReader:
             raise EmptySourceError(source.label, "no messages in it; leave it out")
 
 
-def split_mailbox(stream: BinaryIO, source: Source, *, limit: int) -> Iterator[bytes]:
+def _split_mailbox(stream: BinaryIO, source: Source, *, limit: int) -> Iterator[bytes]:
     """The messages of a mailbox: each follows a line `From ...` at the start or after a blank one.
 
     CorruptSourceError if the file does not begin with such a line.
@@ -244,7 +230,7 @@ def split_mailbox(stream: BinaryIO, source: Source, *, limit: int) -> Iterator[b
         yield b"".join(message)
 
 
-class MessageDocuments:
+class _MessageDocuments:
     """The documents of the messages of one source, with references that are told apart."""
 
     def __init__(self, source: Source, options: ReadOptions) -> None:
@@ -259,32 +245,43 @@ class MessageDocuments:
         `reference` is used where the message has no id; the only message of a file needs none.
         """
         try:
-            message = parse_message(data)
-            held = list(attachments(message))
-            text = body(message)
+            # The newer policies raise on many malformed headers.
+            message = email.message_from_bytes(data, policy=email.policy.compat32)
+            attached = list(_attachments(message))
+            text = _body(message)
         except RecursionError as exc:
             raise CorruptSourceError(
                 self._source.label, "the parts of this message are nested too deeply"
             ) from exc
-        own = self._unused(header(message, "Message-ID") or reference) if reference else None
-        draft = text.draft(KIND, metadata=_metadata(message, held), created_at=sent_at(message))
-        title = header(message, "Subject") or None
+        message_id = _header(message, "Message-ID")
+        own = self._unused(message_id or reference) if reference else None
+        title = _header(message, "Subject") or None
         if own is None:
             title = self._source.title or title or self._source.stem
-        if draft.text.strip() or not held:
+        sender = next(iter(_addresses(message, "From")), None)
+        metadata = {
+            "from": sender,
+            "to": _addresses(message, "To"),
+            "cc": _addresses(message, "Cc"),
+            "message_id": message_id,
+            "in_reply_to": _header(message, "In-Reply-To"),
+            "attachments": [attachment.name for attachment in attached],
+        }
+        known = {name: value for name, value in metadata.items() if value}
+        draft = text.draft("mail", metadata=known, created_at=_sent_at(message))
+        if draft.text.strip() or not attached:
             yield draft.assemble(self._source, options=self._options, title=title, source_ref=own)
-        about = {"message": title, "from": draft.metadata.get("from")}
-        for attachment in held:
+        about = {name: value for name, value in (("message", title), ("from", sender)) if value}
+        for attachment in attached:
             yield from self._attached(attachment, own, about, depth=depth + 1)
 
     def _attached(
-        self, attachment: Attachment, own: str | None, about: dict[str, object], *, depth: int
+        self, attachment: Attachment, own: str | None, about: dict[str, str], *, depth: int
     ) -> Iterator[Document | ReadError]:
         name = self._unused(f"{own}/{attachment.name}" if own else attachment.name)
         file = Source(name=attachment.name, data=attachment.data)
         try:
-            found = self._formats.name(file)
-            if found == "mail":
+            if self._formats.name(file) == "mail":
                 if depth < MOST_DEPTH:
                     yield from self.of(attachment.data, reference=name, depth=depth)
                 return
@@ -292,32 +289,27 @@ class MessageDocuments:
                 if isinstance(result, Document):
                     yield self._moved(result, name, about)
                 else:
-                    yield self._lost(result, name)
+                    reason = f"attachment {name}: {result.reason}"
+                    yield type(result)(self._source.label, reason)
         except (UnsupportedFormatError, EmptySourceError):
             return  # a picture, an archive, a signature
         except ReadError as exc:
-            yield self._lost(exc, name)
+            yield type(exc)(self._source.label, f"attachment {name}: {exc.reason}")
 
-    def _moved(self, document: Document, name: str, about: dict[str, object]) -> Document:
+    def _moved(self, document: Document, name: str, about: dict[str, str]) -> Document:
         """The document of an attachment as one of the file that holds the message.
 
         Without a title, it is cited by the name of the attachment.
         """
-        derived = ("id", "content_hash")
-        names = [field for field in Document.model_fields if field not in derived]
-        fields = {field: getattr(document, field) for field in names}
-        reference = f"{name}/{document.source_ref}" if document.source_ref else name
-        known = {key: value for key, value in about.items() if value}
-        fields |= {
+        fields = {
+            **dict(document),
             "source": self._source.name,
-            "source_ref": reference,
+            "source_ref": f"{name}/{document.source_ref}" if document.source_ref else name,
             "title": document.title or name.rpartition("/")[2],
-            "metadata": {**known, "attachment": name, **document.metadata},
+            "metadata": {**about, "attachment": name, **document.metadata},
         }
+        del fields["id"], fields["content_hash"]  # derived from the others
         return Document.model_validate(fields)
-
-    def _lost(self, error: ReadError, name: str) -> ReadError:
-        return type(error)(self._source.label, f"attachment {name}: {error.reason}")
 
     def _unused(self, reference: str) -> str:
         """`reference`, numbered if it was used before."""
@@ -327,16 +319,3 @@ class MessageDocuments:
             unused = f"{reference} ({self._used[reference]})"
         self._used[unused] = 1
         return unused
-
-
-def _metadata(message: Part, held: list[Attachment]) -> dict[str, object]:
-    sender = addresses(message, "From")
-    found: dict[str, object] = {
-        "from": sender[0] if sender else None,
-        "to": addresses(message, "To"),
-        "cc": addresses(message, "Cc"),
-        "message_id": header(message, "Message-ID"),
-        "in_reply_to": header(message, "In-Reply-To"),
-        "attachments": [attachment.name for attachment in held],
-    }
-    return {name: value for name, value in found.items() if value}

@@ -13,19 +13,10 @@ import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from lagotto.documents import Block, BlockKind, Document, Span, json_value, storable
-from lagotto.errors import ReadError
-from lagotto.readers.base import (
-    Draft,
-    HeadingMark,
-    ReadOptions,
-    Source,
-    one_line,
-    parse_iso_date,
-    sections,
-)
+from lagotto.documents import Block, BlockKind, Span, json_value, storable
+from lagotto.readers.base import Draft, HeadingMark, Source, one_line, parse_iso_date, sections
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.formats import FormatReader
 from lagotto.readers.language import language_code
 
 BLOCKS: dict[str, BlockKind] = {
@@ -35,18 +26,13 @@ BLOCKS: dict[str, BlockKind] = {
     "fence": "code",
     "code_block": "code",
 }
-PARTS = {
-    "table_open": "tr_open",
-    "bullet_list_open": "list_item_open",
-    "ordered_list_open": "list_item_open",
-}
 MAX_LENGTH = 65_536
 FENCED = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S | re.M)
 CREATED = ("created_at", "created", "date", "published")
 UPDATED = ("updated_at", "updated", "modified", "lastmod", "last_modified")
 
 
-class MarkdownReader:
+class MarkdownReader(FormatReader):
     """Reads CommonMark with tables and front matter.
 
     The text is the source without its front matter. Front matter gives title, summary
@@ -55,18 +41,12 @@ class MarkdownReader:
     """
 
     kind = "markdown"
-    suffixes = SUFFIXES["markdown"]
 
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        front, text = split_front_matter(storable(decode(source.read(limit=options.max_bytes))))
+    def draft(self, source: Source, *, limit: int) -> Draft:
+        front, text = _split_front_matter(storable(decode(source.read(limit=limit))))
         marks, blocks = structure(text)
-        yield Draft(
-            kind=self.kind,
-            text=text,
-            headings=sections(marks, end=len(text)),
-            blocks=tuple(blocks),
-            **front,
-        ).document(source, options=options)
+        headings = sections(marks, end=len(text))
+        return Draft(kind=self.kind, text=text, headings=headings, blocks=tuple(blocks), **front)
 
 
 def structure(text: str) -> tuple[list[HeadingMark], list[Block]]:
@@ -89,6 +69,11 @@ class Lines:
         covered = self._text[start : self._starts[min(last, len(self._starts) - 1)]]
         return Span(start, start + len(covered.rstrip()))
 
+    def of(self, token: Token, *, more: int = 0) -> Span:
+        """The span of the lines of a token, and of some `more`."""
+        first, last = token.map or (0, 0)
+        return self.span(first, last + more)
+
 
 @cache
 def _parser() -> MarkdownIt:
@@ -104,13 +89,12 @@ def _inline_parser() -> MarkdownIt:
 def _marks(tokens: Sequence[Token], lines: Lines) -> Iterator[HeadingMark]:
     for token, inline in pairwise(tokens):
         if token.type == "heading_open" and token.level == 0:
-            title = plain_text(inline.content)
-            start = lines.span(*_lines(token)).start
+            title = _plain_text(inline.content)
             if title:
-                yield HeadingMark(start=start, level=int(token.tag[1]), title=title)
+                yield HeadingMark(lines.of(token).start, level=int(token.tag[1]), title=title)
 
 
-def plain_text(markup: str) -> str:
+def _plain_text(markup: str) -> str:
     """Strip the markup from one line of Markdown."""
     [inline] = _inline_parser().parseInline(markup)
     words = (
@@ -121,11 +105,6 @@ def plain_text(markup: str) -> str:
     return one_line("".join(words))
 
 
-def _lines(token: Token) -> tuple[int, int]:
-    first, last = token.map or (0, 0)
-    return first, last
-
-
 def _blocks(tokens: Sequence[Token], lines: Lines) -> Iterator[Block]:
     """Yield the outermost tables, lists and code blocks."""
     end = 0
@@ -133,30 +112,30 @@ def _blocks(tokens: Sequence[Token], lines: Lines) -> Iterator[Block]:
         kind = BLOCKS.get(token.type)
         if kind is None:
             continue
-        span = lines.span(*_lines(token))
+        span = lines.of(token)
         if end <= span.start < span.end:
             end = span.end
-            parts = tuple(_parts(tokens, index, lines))
+            parts = tuple(_parts(tokens, index, lines)) if kind != "code" else ()
             yield Block(start=span.start, end=span.end, kind=kind, parts=parts)
 
 
 def _parts(tokens: Sequence[Token], index: int, lines: Lines) -> Iterator[Span]:
-    """Yield the rows or items of the block that `tokens[index]` opens; code has none.
+    """Yield the rows or items of the block that `tokens[index]` opens.
 
     The delimiter row of a table belongs to its header row.
     """
     opening = tokens[index]
-    if opening.nesting != 1:
-        return
-    part, depth = PARTS[opening.type], opening.level + (2 if opening.type == "table_open" else 1)
+    is_table = opening.type == "table_open"
+    part, depth = ("tr_open", 2) if is_table else ("list_item_open", 1)
+    start = lines.of(opening).start
     for position in range(index + 1, len(tokens)):
         token = tokens[position]
         if token.level == opening.level:
             return
-        if token.type == part and token.level == depth:
-            first, last = _lines(token)
-            dashes = part == "tr_open" and first == _lines(opening)[0]
-            span = lines.span(first, last + dashes)
+        if token.type == part and token.level == opening.level + depth:
+            span = lines.of(token)
+            if is_table and span.start == start:
+                span = lines.of(token, more=1)
             if span.end > span.start:
                 yield span
 
@@ -170,27 +149,36 @@ class _PlainLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """The fields of a Draft that front matter gives, and the text without it, if it is valid."""
-    match = FENCED.match(text, 0, MAX_LENGTH)
-    fields = _load(match[1]) if match else None
-    if match is None or fields is None:
-        return {}, text
-    return _front_matter(fields), text[match.end() :].lstrip("\n")
-
-
 MOST_BITS = 1_000
 """Python refuses to write integers of thousands of digits in decimal."""
 
 
-def _load(block: str) -> dict[str, object] | None:
+def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """The fields of a Draft that front matter gives, and the text without it, if it is valid.
+
+    What has no field of its own is metadata.
+    """
+    match = FENCED.match(text, 0, MAX_LENGTH)
     try:
-        loaded = yaml.load(block, Loader=_PlainLoader)
+        loaded = yaml.load(match[1], Loader=_PlainLoader) if match else None
     except (yaml.YAMLError, ValueError, ArithmeticError, RecursionError):
-        return None
-    if not isinstance(loaded, dict):
-        return None
-    return {str(key): _plain(value) for key, value in loaded.items()}
+        loaded = None
+    if match is None or not isinstance(loaded, dict):
+        return {}, text
+    fields = {str(key): _plain(value) for key, value in loaded.items()}
+    title, summary = fields.get("title"), fields.get("summary") or fields.get("description")
+    tag = fields.get("language") or fields.get("lang")
+    language = language_code(str(tag)) if tag else None
+    used = {"title", "summary", "description"} | ({"language", "lang"} if language else set())
+    draft = {
+        "title": str(title) if title else None,
+        "summary": str(summary) if summary else None,
+        "language": language,
+        "created_at": _moment(fields, CREATED),
+        "updated_at": _moment(fields, UPDATED),
+        "metadata": {key: value for key, value in fields.items() if key not in used},
+    }
+    return draft, text[match.end() :].lstrip("\n")
 
 
 def _plain(value: object) -> object:
@@ -201,22 +189,6 @@ def _plain(value: object) -> object:
         huge = isinstance(value, int) and value.bit_length() > MOST_BITS
         return f"{value:#x}" if huge else str(value)
     return value
-
-
-def _front_matter(fields: dict[str, object]) -> dict[str, Any]:
-    """The fields of a Draft; what has no field of its own is metadata."""
-    title, summary = fields.get("title"), fields.get("summary") or fields.get("description")
-    tag = fields.get("language") or fields.get("lang")
-    language = language_code(str(tag)) if tag else None
-    used = {"title", "summary", "description"} | ({"language", "lang"} if language else set())
-    return {
-        "title": str(title) if title else None,
-        "summary": str(summary) if summary else None,
-        "language": language,
-        "created_at": _moment(fields, CREATED),
-        "updated_at": _moment(fields, UPDATED),
-        "metadata": {key: value for key, value in fields.items() if key not in used},
-    }
 
 
 def _moment(fields: Mapping[str, object], names: tuple[str, ...]) -> datetime | None:

@@ -51,8 +51,9 @@ def create_ocr(name: str | Ocr | None) -> Ocr | None:
     wanted = COMMANDS if chosen == "auto" else (chosen,)
     found = next(filter(shutil.which, wanted), None)
     if found is None:
-        commands = " or ".join(COMMANDS)
-        raise ConfigError(f"no command for ocr={name!r} is installed; install {commands}")
+        raise ConfigError(
+            f"no command for ocr={name!r} is installed; install {' or '.join(COMMANDS)}"
+        )
     return lambda image: _recognised(found, image, languages)
 
 
@@ -60,18 +61,15 @@ def _recognised(command: str, image: PageImage, languages: str) -> str:
     with tempfile.TemporaryDirectory(prefix="lagotto-ocr-") as folder:
         picture, text = Path(folder, "page.png"), Path(folder, "page.txt")
         picture.write_bytes(image.png)
-        in_languages = ("-l", languages) if languages else ()
-        arguments = {
-            "tesseract": [
-                *("tesseract", str(picture), str(text.with_suffix("")), "--dpi", str(DPI)),
-                *in_languages,
-            ],
-            "ocrmypdf": [
-                *("ocrmypdf", "--quiet", "--image-dpi", str(DPI), "--sidecar", str(text)),
-                *(*in_languages, str(picture), str(text.with_suffix(".pdf"))),
-            ],
-        }[command]
-        done = subprocess.run(arguments, capture_output=True, timeout=SECONDS, check=False)
+        in_languages = ["-l", languages] if languages else []
+        if command == "tesseract":
+            options = [str(picture), str(text.with_suffix("")), "--dpi", str(DPI), *in_languages]
+        else:
+            options = ["--quiet", "--image-dpi", str(DPI), "--sidecar", str(text), *in_languages]
+            options += [str(picture), str(text.with_suffix(".pdf"))]
+        done = subprocess.run(
+            [command, *options], capture_output=True, timeout=SECONDS, check=False
+        )
         if done.returncode:
             message = done.stderr.decode(errors="replace").strip()[-MOST_LOGGED:]
             raise RuntimeError(f"{command} failed with exit code {done.returncode}: {message}")

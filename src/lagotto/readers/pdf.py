@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
+from datetime import datetime
+from itertools import chain
 
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
@@ -21,17 +22,9 @@ from lagotto.errors import (
     NoTextLayerError,
     ReadError,
 )
-from lagotto.readers.base import (
-    GAP,
-    Draft,
-    HeadingMark,
-    ReadOptions,
-    Source,
-    one_line,
-    parse_pdf_date,
-    sections,
-)
-from lagotto.readers.formats import SUFFIXES
+from lagotto.readers import base
+from lagotto.readers.base import Draft, HeadingMark, ReadOptions, Source, one_line, roman_number
+from lagotto.readers.formats import FormatReader
 from lagotto.readers.ocr import DPI, Ocr, PageImage, png
 
 _PROGRAM = re.compile(
@@ -92,36 +85,28 @@ _CELL = re.compile(
 _SIGN = frozenset("$€£¥%()")
 
 
-def tables(text: str) -> Iterator[Block]:
-    """The tables of a page; each part is a row, with the lines of its label before it."""
+def tables(text: str, *, offset: int = 0) -> Iterator[Block]:
+    """The tables of a page that starts at an offset; a part is a row, with its label before it."""
     rows: list[Span] = []
     labels: list[Span] = []
-    for span in _lines(text):
-        line = text[span.start : span.end]
+    start = offset
+    for written in [*text.split("\n"), "."]:  # a sentence ends the last table
+        line = written.strip()
+        first = start + len(written) - len(written.lstrip())
+        span = Span(first, first + len(line))
+        start += len(written) + 1
+        if not line:
+            continue
         if _is_row(line):
-            start = labels[0].start if labels else span.start
-            rows.append(Span(start, span.end))
+            rows.append(Span(labels[0].start if labels else span.start, span.end))
             labels = []
-        elif _is_label(line) and len(labels) < MOST_LABELS:
+        elif len(line) <= LONGEST_LABEL and line[-1] not in ".!?;" and len(labels) < MOST_LABELS:
             labels.append(span)
         else:
-            yield from _table(rows)
+            if len(rows) >= FEWEST_ROWS:
+                end = rows[-1].end
+                yield Block(start=rows[0].start, end=end, kind="table", parts=tuple(rows))
             rows, labels = [], []
-    yield from _table(rows)
-
-
-def _table(rows: list[Span]) -> Iterator[Block]:
-    if len(rows) >= FEWEST_ROWS:
-        yield Block(start=rows[0].start, end=rows[-1].end, kind="table", parts=tuple(rows))
-
-
-def _lines(text: str) -> Iterator[Span]:
-    start = 0
-    for line in text.split("\n"):
-        if line.strip():
-            blank = len(line) - len(line.lstrip())
-            yield Span(start + blank, start + len(line.rstrip()))
-        start += len(line) + 1
 
 
 def _is_row(line: str) -> bool:
@@ -135,10 +120,6 @@ def _is_row(line: str) -> bool:
         elif not set(word) <= _SIGN:
             break
     return cells >= FEWEST_CELLS and has_digit
-
-
-def _is_label(line: str) -> bool:
-    return len(line) <= LONGEST_LABEL and not line.endswith((".", "!", "?", ";"))
 
 
 MARGIN = 0.075
@@ -159,7 +140,6 @@ NEAR = (-2, -1, 1, 2)
 
 _NUMBER = re.compile(r"\d+")
 _ROMAN = re.compile(r"(?=.)(?:c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})", re.IGNORECASE)
-_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,16 +162,9 @@ class _Line:
     def of(cls, text: str) -> _Line:
         line = " ".join(text.split())
         if _ROMAN.fullmatch(line):
-            return cls("#", (_roman(line.lower()),))
+            return cls("#", (roman_number(line),))
         numbers = tuple(int(number[:9]) for number in _NUMBER.findall(line))
         return cls(_NUMBER.sub("#", line), numbers)
-
-    def counting(self, other: _Line, distance: int) -> list[int]:
-        """Which numbers of this line go on in the same line of a page at that distance."""
-        if self.form != other.form:
-            return []
-        pairs = enumerate(zip(self.numbers, other.numbers, strict=True))
-        return [at for at, (before, after) in pairs if after - before == distance]
 
 
 class _Margins:
@@ -204,39 +177,40 @@ class _Margins:
         )
         most = max(FEWEST_PAGES, SHARE * len(pages))
         self._frequent = {form for form, count in counts.items() if count >= most}
-        self._first_numbers = self._numberings()
-
-    def running(self, index: int, texts: Sequence[str]) -> list[str]:
-        """Those of `texts`, lines of the page with that index, that run."""
-        return [text for text in texts if self._runs(index, _Line.of(text))]
-
-    def _runs(self, index: int, line: _Line) -> bool:
-        if line.form in self._frequent or self._continued(index, line):
-            return True
-        return line.form == "#" and line.numbers[0] in self.numbers(index)
-
-    def numbers(self, index: int) -> set[int]:
-        """What the page with that index may be numbered."""
-        return {first + index for first in self._first_numbers}
-
-    def _continued(self, index: int, line: _Line) -> set[int]:
-        """What the first page would be numbered by the numbers of the line that count pages."""
-        return {
-            line.numbers[at] - index
-            for distance in NEAR
-            if 0 <= index + distance < len(self._all_lines)
-            for other in self._all_lines[index + distance]
-            for at in line.counting(other, distance)
-        }
-
-    def _numberings(self) -> set[int]:
-        """What the first page would be numbered, by many of the pages: chapters number anew."""
-        counts = Counter(
+        firsts = Counter(
             first
             for index, lines in enumerate(self._all_lines)
             for first in set().union(*(self._continued(index, line) for line in lines))
         )
-        return {first for first, count in counts.items() if count >= FEWEST_PAGES}
+        # what the first page would be numbered, by many of the pages: chapters number anew
+        self._firsts = {first for first, count in firsts.items() if count >= FEWEST_PAGES}
+
+    def running(self, index: int, texts: Sequence[str]) -> list[str]:
+        """Those of `texts`, lines of the page with that index, that run."""
+        lines = ((text, _Line.of(text)) for text in texts)
+        return [
+            text
+            for text, line in lines
+            if line.form in self._frequent
+            or self._continued(index, line)
+            or (line.form == "#" and line.numbers[0] in self.numbers(index))
+        ]
+
+    def numbers(self, index: int) -> set[int]:
+        """What the page with that index may be numbered."""
+        return {first + index for first in self._firsts}
+
+    def _continued(self, index: int, line: _Line) -> set[int]:
+        """What the first page would be numbered by the numbers of the line that count pages."""
+        return {
+            before - index
+            for distance in NEAR
+            if 0 <= index + distance < len(self._all_lines)
+            for other in self._all_lines[index + distance]
+            if other.form == line.form
+            for before, after in zip(line.numbers, other.numbers, strict=True)
+            if after - before == distance
+        }
 
 
 def without_running_text(pages: Sequence[PageText]) -> tuple[list[str], list[str]]:
@@ -270,7 +244,7 @@ def _without_edges(texts: Sequence[str], side: int) -> tuple[list[str], list[str
     is a number that counts the pages, on half of them, or if half of them have it word for word:
     that one stays on the first page, since it may be the head of a table.
     """
-    edges = [[line for line in _all_lines(text)[::side] if line][:EDGE_LINES] for text in texts]
+    edges = [_stripped_lines(text)[::side][:EDGE_LINES] for text in texts]
     most = max(FEWEST_PAGES, len(texts) / 2)
     lines = Counter(line for edge in edges for line in set(edge))
     repeated = {line for line, count in lines.items() if count >= most}
@@ -288,10 +262,6 @@ def _without_edges(texts: Sequence[str], side: int) -> tuple[list[str], list[str
         bare = _without(text, *((running, ()) if side > 0 else ((), running)))
         found.append(bare if bare.strip() else text)
     return found, list(met)
-
-
-def _all_lines(text: str) -> list[str]:
-    return [line.strip() for line in text.split("\n")]
 
 
 def _firsts(edge: Iterable[str], index: int) -> set[int]:
@@ -321,10 +291,19 @@ def _wording(line: str, numbers: Collection[int]) -> str:
     return " ".join(line.split()).strip(" |-–—/:,")
 
 
-def _roman(text: str) -> int:
-    values = [_VALUES[char] for char in text]
-    after = [*values[1:], 0]
-    return sum(-one if one < next_ else one for one, next_ in zip(values, after, strict=True))
+_DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?|Z)?")
+
+
+def parse_pdf_date(written: str | None) -> datetime | None:
+    """Parse a PDF date such as `D:20240131120000+01'00'`; None if it is not one."""
+    match = _DATE.match(written or "")
+    if not match:
+        return None
+    year, month, day, hour, minute, second, sign, hours, minutes = match.groups()
+    zone = f"{sign}{hours}:{minutes or '00'}" if sign else "+00:00"
+    date = f"{year}-{month or '01'}-{day or '01'}"
+    time = f"{hour or '00'}:{minute or '00'}:{second or '00'}"
+    return base.parse_iso_date(f"{date}T{time}{zone}")
 
 
 PDFIUM = threading.Lock()
@@ -339,7 +318,7 @@ METADATA = {"Author": "author", "Subject": "subject", "Keywords": "keywords"}
 INFORMATION = ("Title", "CreationDate", "ModDate", *METADATA)
 
 
-class PdfReader:
+class PdfReader(FormatReader):
     """Reads the text layer page by page, with a blank line between pages unless a sentence goes on.
 
     Running headers, footers and page numbers are left out; `metadata["running_text"]` has their
@@ -353,11 +332,10 @@ class PdfReader:
     NoTextLayerError after the document; a PDF without any text raises it.
     """
 
+    kind = "pdf"
+
     def __init__(self, *, ocr: Ocr | None = None) -> None:
         self._ocr = ocr
-
-    kind = "pdf"
-    suffixes = SUFFIXES["pdf"]
 
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
         data = source.read(limit=options.max_bytes)
@@ -389,7 +367,16 @@ def _opened(data: bytes, *, label: str) -> Iterator[pdfium.PdfDocument]:
     # PdfDocument(data) would report a file without pages as damaged.
     handle = pdfium_c.FPDF_LoadMemDocument64(data, len(data), None)
     if not handle:
-        _refuse(data, label, pdfium_c.FPDF_GetLastError())
+        code = pdfium_c.FPDF_GetLastError()
+        if not data.strip():
+            raise EmptySourceError(label, "empty file; leave it out")
+        if code == pdfium_c.FPDF_ERR_PASSWORD:
+            raise EncryptedSourceError(label, "password-protected PDF; save it without a password")
+        if code == pdfium_c.FPDF_ERR_SECURITY:
+            raise EncryptedSourceError(
+                label, "PDF with unsupported encryption; save it without encryption"
+            )
+        raise CorruptSourceError(label, "damaged or truncated PDF, or not a PDF")
     pdf = pdfium.PdfDocument(handle)
     try:
         if len(pdf) == 0:
@@ -399,38 +386,21 @@ def _opened(data: bytes, *, label: str) -> Iterator[pdfium.PdfDocument]:
         pdf.close()
 
 
-def _refuse(data: bytes, label: str, code: int) -> NoReturn:
-    if not data.strip():
-        raise EmptySourceError(label, "empty file; leave it out")
-    if code == pdfium_c.FPDF_ERR_PASSWORD:
-        raise EncryptedSourceError(label, "password-protected PDF; save it without a password")
-    if code == pdfium_c.FPDF_ERR_SECURITY:
-        raise EncryptedSourceError(
-            label, "PDF with unsupported encryption; save it without encryption"
-        )
-    raise CorruptSourceError(label, "damaged or truncated PDF, or not a PDF")
-
-
 def _recognised(pdf: pdfium.PdfDocument, ocr: Ocr, source: Source) -> dict[int, str]:
     """The texts that OCR gives for pages without any, by index."""
     found = {}
     for index in range(len(pdf)):
-        page = _page_text(pdf, index)
-        if page is not None and not page.text.strip():
-            image = PageImage(source.label, index + 1, _picture(pdf, index))
-            found[index] = storable(ocr(image)).replace("\r\n", "\n").strip()
+        read = _page_text(pdf, index)
+        if read is not None and not read.text.strip():
+            page = pdf[index]
+            largest = max(1.0, *page.get_size())  # a huge page has fewer pixels
+            bitmap = page.render(scale=min(DPI / 72, MOST_PIXELS / largest), grayscale=True)
+            picture = png(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride)
+            bitmap.close()
+            page.close()
+            text = ocr(PageImage(source.label, index + 1, picture))
+            found[index] = storable(text).replace("\r\n", "\n").strip()
     return found
-
-
-def _picture(pdf: pdfium.PdfDocument, index: int) -> bytes:
-    """A page as PNG; a huge one with fewer pixels."""
-    page = pdf[index]
-    largest = max(1.0, *page.get_size())
-    bitmap = page.render(scale=min(DPI / 72, MOST_PIXELS / largest), grayscale=True)
-    picture = png(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride)
-    bitmap.close()
-    page.close()
-    return picture
 
 
 def _draft(
@@ -443,17 +413,18 @@ def _draft(
     ]
     texts, running = without_running_text([page or PageText("") for page in read])
     labels = [_written(pdf.get_page_label, index) for index in range(len(pdf))]
-    text, pages = joined_pages(texts, labels)
+    text, pages = _joined_pages(texts, labels)
     marks = sorted(_marks(pdf, pages, text), key=lambda mark: mark.start)
-    headings = sections(marks, end=len(text))
+    headings = base.sections(marks, end=len(text))
     information = {key: _written(pdf.get_metadata_value, key) for key in INFORMATION}
     metadata = {name: information[key] for key, name in METADATA.items() if information[key]}
+    blocks = (tables(text[page.start : page.end], offset=page.start) for page in pages)
     draft = Draft(
         kind=PdfReader.kind,
         text=text,
         pages=tuple(pages),
         headings=headings,
-        blocks=tuple(_tables(pages, text)),
+        blocks=tuple(chain.from_iterable(blocks)),
         title=choose_title(information["Title"], headings, stem),
         metadata={**metadata, **({"running_text": running} if running else {})},
         created_at=parse_pdf_date(information["CreationDate"]),
@@ -462,34 +433,19 @@ def _draft(
     return draft, [number for number, page in enumerate(read, start=1) if page is None]
 
 
-def joined_pages(texts: Sequence[str], labels: Sequence[str | None]) -> tuple[str, list[Page]]:
-    """One text of all pages, and their spans in it."""
-    pieces: list[str] = []
+def _joined_pages(texts: Sequence[str], labels: Sequence[str | None]) -> tuple[str, list[Page]]:
+    """One text of all pages, and their spans in it; a sentence may go on over a page break."""
+    joined = ""
     pages: list[Page] = []
-    position = 0
     for number, (text, label) in enumerate(zip(texts, labels, strict=True), start=1):
         if number > 1:
-            pieces.append("\n" if _goes_on(texts[number - 2], text) else GAP)
-            position += len(pieces[-1])
-        pieces.append(text)
-        pages.append(Page(start=position, end=position + len(text), number=number, label=label))
-        position += len(text)
-    return "".join(pieces), pages
-
-
-def _goes_on(before: str, after: str) -> bool:
-    """Whether a sentence goes on over a page break."""
-    end, start = before.rstrip()[-1:], after.lstrip()[:1]
-    return bool(end and start) and (end in ",-" or (end not in SENTENCE_ENDS and start.islower()))
-
-
-def _tables(pages: Sequence[Page], text: str) -> Iterator[Block]:
-    for page in pages:
-        for table in tables(text[page.start : page.end]):
-            parts = tuple(
-                Span(part.start + page.start, part.end + page.start) for part in table.parts
-            )
-            yield Block(start=parts[0].start, end=parts[-1].end, kind="table", parts=parts)
+            end, begin = texts[number - 2].rstrip()[-1:], text.lstrip()[:1]
+            goes_on = end in ",-" or (end not in SENTENCE_ENDS and begin.islower())
+            joined += "\n" if end and begin and goes_on else base.GAP
+        start = len(joined)
+        joined += text
+        pages.append(Page(start=start, end=len(joined), number=number, label=label))
+    return joined, pages
 
 
 def _page_text(pdf: pdfium.PdfDocument, index: int) -> PageText | None:
@@ -526,21 +482,17 @@ def _written(read: Callable[..., str], *arguments: object) -> str | None:
 
 
 def _marks(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> Iterator[HeadingMark]:
+    """The outline; a title that is not on its page starts it, or follows the one before."""
     after = 0
     for bookmark in pdf.get_toc():
         title = _written(bookmark.get_title)
         target = bookmark.get_dest()
         index = target.get_index() if target else None
         if title and index is not None and index < len(pages):
-            start = _find(title, pages[index], text, after=after)
-            after = start + len(text[start : pages[index].end].partition("\n")[0])
+            page = pages[index]
+            words = re.compile(r"\s+".join(map(re.escape, title.split())), re.IGNORECASE)
+            found = words.search(text, page.start, page.end)
+            start = after if page.start <= after <= page.end else page.start
+            start = found.start() if found else start
+            after = start + len(text[start : page.end].partition("\n")[0])
             yield HeadingMark(start=start, level=bookmark.level + 1, title=title)
-
-
-def _find(title: str, page: Page, text: str, *, after: int) -> int:
-    """The offset of a title on its page, or else of the page or the end of the last title."""
-    pattern = re.compile(r"\s+".join(map(re.escape, title.split())), re.IGNORECASE)
-    found = pattern.search(text, page.start, page.end)
-    if found:
-        return found.start()
-    return after if page.start <= after <= page.end else page.start

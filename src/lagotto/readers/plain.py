@@ -7,28 +7,25 @@ import warnings
 from collections.abc import Iterator
 from itertools import accumulate
 
-from lagotto.documents import Block, Document, Heading
-from lagotto.errors import ReadError
-from lagotto.readers.base import Draft, ReadOptions, Source
+from lagotto.documents import Block, Heading
+from lagotto.readers.base import Draft, Source
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import LANGUAGES, SUFFIXES
+from lagotto.readers.formats import LANGUAGES, FormatReader
 
 MAX_PARSED = 2_000_000
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-class TextReader:
+class TextReader(FormatReader):
     """Reads the source as one text without structure."""
 
     kind = "text"
-    suffixes = SUFFIXES["text"]
 
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        text = decode(source.read(limit=options.max_bytes))
-        yield Draft(kind=self.kind, text=text).document(source, options=options)
+    def draft(self, source: Source, *, limit: int) -> Draft:
+        return Draft(kind=self.kind, text=decode(source.read(limit=limit)))
 
 
-class CodeReader:
+class CodeReader(FormatReader):
     """Reads a source file as one block of code.
 
     `metadata["programming_language"]` is its language. In Python code, classes and functions are
@@ -36,27 +33,33 @@ class CodeReader:
     """
 
     kind = "code"
-    suffixes = SUFFIXES["code"]
 
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        text = decode(source.read(limit=options.max_bytes))
+    def draft(self, source: Source, *, limit: int) -> Draft:
+        text = decode(source.read(limit=limit))
         language = LANGUAGES.get(source.suffix)
-        yield Draft(
+        return Draft(
             kind=self.kind,
             text=text,
             title=source.title or source.name.rpartition("/")[2] or None,
-            headings=tuple(python_headings(text)) if language == "python" else (),
+            headings=tuple(_python_headings(text)) if language == "python" else (),
             blocks=(Block(start=0, end=len(text), kind="code"),),
             metadata={"programming_language": language} if language else {},
             detect=False,
-        ).document(source, options=options)
+        )
 
 
-def python_headings(text: str) -> Iterator[Heading]:
+def _python_headings(text: str) -> Iterator[Heading]:
     """Yield classes and functions, nested ones one level deeper; none if it isn't valid Python."""
+    if len(text) > MAX_PARSED:
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as invalid escapes in the code
+            waiting: list[tuple[int, ast.AST]] = [(1, node) for node in ast.parse(text).body]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    waiting: list[tuple[int, ast.AST]] = [(1, node) for node in _parsed(text)]
     while waiting:
         level, node = waiting.pop()
         inner = level
@@ -68,14 +71,3 @@ def python_headings(text: str) -> Iterator[Heading]:
             inner = level + 1
         if isinstance(node, ast.stmt | ast.ExceptHandler):
             waiting += ((inner, child) for child in ast.iter_child_nodes(node))
-
-
-def _parsed(text: str) -> list[ast.stmt]:
-    if len(text) > MAX_PARSED:
-        return []
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as invalid escapes in the code
-            return ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []

@@ -22,9 +22,8 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
 from lagotto import errors
 from lagotto.documents import Document
@@ -40,6 +39,8 @@ log = logging.getLogger(__name__)
 MEGABYTE = 1_000_000
 _LENGTH = struct.Struct(">Q")
 _ANSWER_BYTES = 4_000_000_000
+_OUT_OF_MEMORY = 12
+"""The exit status of a child whose allocation failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +83,19 @@ class ReaderProcess:
     ) -> Iterator[Document | ReadError]:
         """Yield the documents and errors of `source`, as the reader called `reader` would."""
         size = source.path.stat().st_size if source.path else len(source.data)
+        request = {
+            "ocr": self._ocr is not None and reader == "pdf",
+            "reader": reader,
+            "name": source.name,
+            "path": str(source.path) if source.path else None,
+            "title": source.title,
+            "options": options.model_dump(mode="json"),
+            "cpu_seconds": self._limits.cpu(size),
+            "memory": self._limits.address_space(size),
+        }
         child = self._started()
         with suppress(BrokenPipeError, ConnectionResetError):  # it is gone
-            ocr = self._ocr is not None
-            _send(child.stdin, _request(reader, source, options, self._limits, size, ocr=ocr))
+            _send(child.stdin, json.dumps(request).encode())
             if not source.path:
                 _send(child.stdin, source.data)
         deadline = time.monotonic() + self._limits.wall_factor * self._limits.cpu(size)
@@ -95,10 +105,13 @@ class ReaderProcess:
                     deadline += self._recognise(child, source, answer)
                 elif "document" in answer:
                     yield Document.model_validate(answer["document"])
-                elif answer.get("raised"):
-                    raise _error(answer["error"], source)
                 else:
-                    yield _error(answer["error"], source)
+                    kind = getattr(errors, answer["error"], ReadError)
+                    known = isinstance(kind, type) and issubclass(kind, ReadError)
+                    error = (kind if known else ReadError)(source.label, answer["reason"])
+                    if answer["raised"]:
+                        raise error
+                    yield error
         except GeneratorExit:
             self.close()  # it may still send answers to this request
             raise
@@ -134,11 +147,8 @@ class ReaderProcess:
         """Stop the child; the next `read` starts another."""
         child, self._child = self._child, None
         if child is not None:
-            child.kill()
-            for stream in (child.stdin, child.stdout):
-                if stream is not None:
-                    _close(stream)
-            child.wait()
+            with suppress(BrokenPipeError), child:  # what it has not read can't be flushed
+                child.kill()
 
     def __enter__(self) -> ReaderProcess:
         return self
@@ -149,18 +159,22 @@ class ReaderProcess:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._child is None or self._child.poll() is not None:
             self.close()
+            search_path = os.pathsep.join(path for path in sys.path if path)
             self._child = subprocess.Popen(
                 [sys.executable, "-c", "from lagotto.readers.process import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": _python_path()},
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": search_path},
             )
         return self._child
 
     def _answer(
         self, child: subprocess.Popen[bytes], source: Source, size: int, deadline: float
     ) -> dict[str, Any]:
-        frame = _receive(child.stdout, until=deadline)
+        """The next answer; without one until the deadline, the child is killed."""
+        head = _take(child.stdout, _LENGTH.size, deadline)
+        length = _LENGTH.unpack(head)[0] if head else _ANSWER_BYTES + 1
+        frame = _take(child.stdout, length, deadline) if length <= _ANSWER_BYTES else None
         if frame is not None:
             answer: dict[str, Any] = json.loads(frame)
             return answer
@@ -168,52 +182,22 @@ class ReaderProcess:
         child.kill()
         code = child.wait()
         self.close()
-        raise self._failure(source, size, code, late=late)
-
-    def _failure(self, source: Source, size: int, code: int, *, late: bool) -> ReadError:
-        limits = self._limits
+        cpu, memory = self._limits.cpu(size), self._limits.address_space(size) // MEGABYTE
         if self.interrupted:
-            return ReadError(source.label, "reading was interrupted")
+            raise ReadError(source.label, "reading was interrupted")
         if late or code == -signal.SIGXCPU:
-            return SourceTooLargeError(
-                source.label,
-                f"reading took more than {limits.cpu(size):.0f} s of CPU time; it may be hostile",
+            raise SourceTooLargeError(
+                source.label, f"reading took more than {cpu:.0f} s of CPU time; it may be hostile"
             )
         if code == _OUT_OF_MEMORY:
-            memory = limits.address_space(size) // MEGABYTE
-            return SourceTooLargeError(
+            raise SourceTooLargeError(
                 source.label, f"reading took more than {memory:,} MB of memory; it may be hostile"
             )
-        return CorruptSourceError(
+        raise CorruptSourceError(
             source.label,
             f"the parser crashed on it (exit status {code}); it is damaged, or takes more than "
-            f"{limits.address_space(size) // MEGABYTE:,} MB of memory",
+            f"{memory:,} MB of memory",
         )
-
-
-_OUT_OF_MEMORY = 12
-
-
-def _request(
-    reader: str, source: Source, options: ReadOptions, limits: Limits, size: int, *, ocr: bool
-) -> bytes:
-    request = {
-        "ocr": ocr and reader == "pdf",
-        "reader": reader,
-        "name": source.name,
-        "path": str(source.path) if source.path else None,
-        "title": source.title,
-        "options": options.model_dump(mode="json"),
-        "cpu_seconds": limits.cpu(size),
-        "memory": limits.address_space(size),
-    }
-    return json.dumps(request).encode()
-
-
-def _error(fields: dict[str, str], source: Source) -> ReadError:
-    kind = getattr(errors, fields["kind"], ReadError)
-    known = isinstance(kind, type) and issubclass(kind, ReadError)
-    return (kind if known else ReadError)(source.label, fields["reason"])
 
 
 def _send(stream: IO[bytes] | None, frame: bytes) -> None:
@@ -223,17 +207,9 @@ def _send(stream: IO[bytes] | None, frame: bytes) -> None:
     stream.flush()
 
 
-def _receive(stream: IO[bytes] | None, *, until: float) -> bytes | None:
-    """The next frame; None if the stream has ended or the deadline has passed."""
+def _take(stream: IO[bytes] | None, count: int, until: float) -> bytes | None:
+    """So many bytes; None if the stream has ended before, or the deadline has passed."""
     assert stream is not None
-    head = _take(stream, _LENGTH.size, until)
-    if head is None:
-        return None
-    (length,) = _LENGTH.unpack(head)
-    return _take(stream, length, until) if length <= _ANSWER_BYTES else None
-
-
-def _take(stream: IO[bytes], count: int, until: float) -> bytes | None:
     taken = bytearray()
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
@@ -247,61 +223,59 @@ def _take(stream: IO[bytes], count: int, until: float) -> bytes | None:
     return bytes(taken)
 
 
-def _close(stream: IO[bytes]) -> None:
-    with suppress(BrokenPipeError):  # unread by the dead child
-        stream.close()
+def main() -> None:
+    """Run the child: answer requests on standard input until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    requests = sys.stdin.buffer
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a parser may print
 
+    def frame() -> bytes:
+        return requests.read(*_LENGTH.unpack(requests.read(_LENGTH.size)))
 
-def _python_path() -> str:
-    """The module search path of this process, for the child."""
-    return os.pathsep.join(path for path in sys.path if path)
+    def ask_for_text(image: PageImage) -> str:
+        page = {"page": image.number, "png": base64.b64encode(image.png).decode("ascii")}
+        _send(answers, json.dumps(page).encode())
+        return frame().decode()
 
-
-def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until the stream ends (in the child)."""
-    while head := requests.read(_LENGTH.size):
-        request = json.loads(requests.read(*_LENGTH.unpack(head)))
-        data = b""
-        if request["path"] is None:
-            data = requests.read(*_LENGTH.unpack(requests.read(_LENGTH.size)))
-        answer: dict[str, Any] = {}
-        for answer in _answers(request, data, partial(_ask_for_text, requests, answers)):
-            _send(answers, json.dumps(answer).encode())
-        if not answer.get("raised"):
-            _send(answers, b"{}")
-
-
-def _ask_for_text(requests: BinaryIO, answers: BinaryIO, image: PageImage) -> str:
-    """The text of a page, from the parent (in the child)."""
-    page = {"page": image.number, "png": base64.b64encode(image.png).decode("ascii")}
-    _send(answers, json.dumps(page).encode())
-    return requests.read(*_LENGTH.unpack(requests.read(_LENGTH.size))).decode()
-
-
-def _reader(request: dict[str, Any], ocr: Ocr) -> Reader:
-    from lagotto.readers.formats import READERS
-
-    if request["ocr"]:
-        from lagotto.readers.pdf import PdfReader
-
-        return PdfReader(ocr=ocr)
-    return READERS.get(request["reader"])()
+    try:
+        while head := requests.read(_LENGTH.size):
+            request = json.loads(requests.read(*_LENGTH.unpack(head)))
+            data = frame() if request["path"] is None else b""
+            for answer in _answers(request, data, ask_for_text):
+                _send(answers, json.dumps(answer).encode())
+    except MemoryError:
+        os._exit(_OUT_OF_MEMORY)
 
 
 def _answers(request: dict[str, Any], data: bytes, ocr: Ocr) -> Iterator[dict[str, Any]]:
+    """The documents and errors of a source; an error that is raised, or `{}`, is the last."""
+    from lagotto.readers.formats import READERS
 
     _limit(request["cpu_seconds"], request["memory"])
     path = Path(request["path"]) if request["path"] else None
     source = Source(name=request["name"], path=path, data=data, title=request["title"])
     options = ReadOptions.model_validate(request["options"])
+    if request["ocr"]:
+        from lagotto.readers.pdf import PdfReader
+
+        reader: Reader = PdfReader(ocr=ocr)
+    else:
+        reader = READERS.get(request["reader"])()
     try:
-        for result in _reader(request, ocr).read(source, options=options):
+        for result in reader.read(source, options=options):
             if isinstance(result, Document):
                 yield {"document": result.model_dump(mode="json")}
             else:
-                yield {"error": {"kind": type(result).__name__, "reason": result.reason}}
+                yield _failure(result, raised=False)
     except ReadError as exc:
-        yield {"error": {"kind": type(exc).__name__, "reason": exc.reason}, "raised": True}
+        yield _failure(exc, raised=True)
+    else:
+        yield {}
+
+
+def _failure(error: ReadError, *, raised: bool) -> dict[str, Any]:
+    return {"error": type(error).__name__, "reason": error.reason, "raised": raised}
 
 
 def _limit(cpu_seconds: float, memory: int) -> None:
@@ -316,14 +290,3 @@ def _limit(cpu_seconds: float, memory: int) -> None:
         hard = resource.getrlimit(kind)[1]
         soft = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
         resource.setrlimit(kind, (soft, hard))
-
-
-def main() -> None:
-    """Run the child: answer requests on standard input until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a parser may print
-    try:
-        _serve(sys.stdin.buffer, answers)
-    except MemoryError:
-        os._exit(_OUT_OF_MEMORY)

@@ -17,12 +17,27 @@ from lagotto.readers.base import Columns, ColumnType, Draft, ReadOptions, Source
 from lagotto.readers.decode import decode, detect_encoding
 from lagotto.readers.formats import SUFFIXES
 
+KIND = "row"
+ROW = "row"
+"""The metadata field with the number of a row, from 1; a column of that name takes precedence."""
+
 INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
-NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?")
+FORMS: dict[ColumnType, re.Pattern[str]] = {
+    "boolean": re.compile(r"true|false", re.IGNORECASE | re.ASCII),
+    "integer": INTEGER,
+    "number": re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?"),
+}
+"""The detected types, the narrowest first."""
 MISSING = frozenset({"", "-", "--", "n/a", "#n/a", "na", "nan", "null", "none"})
 """How tables write that there is no value, in lower case."""
-BOOLEANS = {"true": True, "false": False}
-DETECTED: tuple[ColumnType, ...] = ("boolean", "integer", "number")
+
+TEXT_NAMES = ("text", "body", "content", "abstract")
+TITLE_NAMES = ("title", "headline", "name")
+ID_NAMES = ("id", "_id", "doc_id", "uid")
+DELIMITERS = ",;\t|"
+SAMPLE_CHARS = 65_536
+SAMPLE_ROWS = 50
+FEWEST_RECORDS = 2
 
 
 def typed(value: str, kind: ColumnType) -> str | int | float | bool | None:
@@ -32,36 +47,11 @@ def typed(value: str, kind: ColumnType) -> str | int | float | bool | None:
     written = value.strip()
     if written.lower() in MISSING:
         return None
-    if kind == "boolean" and written.lower() in BOOLEANS:
-        return BOOLEANS[written.lower()]
-    if kind == "integer" and INTEGER.fullmatch(written):
-        return int(written)
-    if kind == "number" and NUMBER.fullmatch(written):
-        return int(written) if INTEGER.fullmatch(written) else float(written)
-    raise ValueError(f"{written[:60]!r} is not {'an' if kind == 'integer' else 'a'} {kind}")
-
-
-def typed_values(
-    values: Mapping[str, object], types: Mapping[str, ColumnType], *, label: str
-) -> dict[str, object]:
-    """The values of a row with the types of their columns; only texts are changed."""
-    found = dict(values)
-    for name, kind in types.items():
-        held = found.get(name)
-        if isinstance(held, str):
-            try:
-                found[name] = typed(held, kind)
-            except ValueError as exc:
-                raise CorruptSourceError(label, f"{name}: {exc}") from exc
-    return {name: value for name, value in found.items() if value is not None or name not in types}
-
-
-def _has_type(value: str, kind: ColumnType) -> bool:
-    try:
-        typed(value, kind)
-    except ValueError:
-        return False
-    return True
+    if not FORMS[kind].fullmatch(written):
+        raise ValueError(f"{written[:60]!r} is not {'an' if kind == 'integer' else 'a'} {kind}")
+    if kind == "boolean":
+        return written.lower() == "true"
+    return int(written) if INTEGER.fullmatch(written) else float(written)
 
 
 def detect_types(
@@ -71,37 +61,25 @@ def detect_types(
 
     `columns` are some of `names`, the columns of the rows. Missing values have any type.
     """
-    places = {name: index for index, name in enumerate(names)}
-    possible = {name: list(DETECTED) for name in columns}
+    positions = {name: index for index, name in enumerate(names)}
+    possible = {name: list(FORMS) for name in columns}
     filled: set[str] = set()
     for row in rows:
         if not possible:
             break
         for name, kinds in list(possible.items()):
-            value = row[places[name]].strip() if places[name] < len(row) else ""
+            value = row[positions[name]].strip() if positions[name] < len(row) else ""
             if value.lower() in MISSING:
                 continue
             filled.add(name)
-            possible[name] = [kind for kind in kinds if _has_type(value, kind)]
+            possible[name] = [kind for kind in kinds if FORMS[kind].fullmatch(value)]
             if not possible[name]:
                 del possible[name]
     return {name: kinds[0] for name, kinds in possible.items() if name in filled}
 
 
-KIND = "row"
-ROW = "row"
-"""The metadata field with the number of a row, from 1; a column of that name takes precedence."""
-
-TEXT_NAMES = ("text", "body", "content", "abstract")
-TITLE_NAMES = ("title", "headline", "name")
-ID_NAMES = ("id", "_id", "doc_id", "uid")
-DELIMITERS = ",;\t|"
-SAMPLE_CHARS = 65_536
-SAMPLE_ROWS = 50
-
-
 @contextmanager
-def open_lines(source: Source, *, newline: str | None) -> Iterator[TextIO]:
+def _open_lines(source: Source, *, newline: str | None) -> Iterator[TextIO]:
     """Open the source as a text stream in its own encoding."""
     with source.open() as stream:
         encoding = detect_encoding(stream)
@@ -112,7 +90,7 @@ def open_lines(source: Source, *, newline: str | None) -> Iterator[TextIO]:
         yield lines
 
 
-def bounded_lines(lines: TextIO, source: Source, *, limit: int) -> Iterator[str]:
+def _bounded_lines(lines: TextIO, source: Source, *, limit: int) -> Iterator[str]:
     """Yield lines with their line ends; SourceTooLargeError for one longer than `limit`."""
     number = 0
     while line := lines.readline(limit + 1):
@@ -136,10 +114,10 @@ class RowMapper:
         types: Mapping[str, ColumnType] | None = None,
         unit: str = "line",
     ) -> None:
-        self._unit = unit
         self._source = source
         self._options = options
         self._types = {**(types or {}), **options.columns.types}
+        self._unit = unit
         self._seen: set[int] = set()
 
     def document(
@@ -160,42 +138,42 @@ class RowMapper:
 
     def _document(self, values: Mapping[str, object], *, number: int) -> Document:
         columns = resolve_columns(self._options.columns, list(values), source=self._source)
-        reference = storable(as_text(values[columns.id]).strip()) if columns.id else ""
-        self._refuse_duplicate(reference)
-        title = as_text(values[columns.title]).strip() if columns.title else ""
+        reference = storable(_as_text(values[columns.id]).strip()) if columns.id else ""
+        if reference:
+            key = int(digest(reference)[:16], 16)  # saves memory if many rows have long ids
+            if key in self._seen:
+                raise CorruptSourceError(
+                    self._source.label, f"duplicate id {reference!r}; an earlier row has it"
+                )
+            self._seen.add(key)
+        title = _as_text(values[columns.title]).strip() if columns.title else ""
         text = _row_text(values, columns)
-        draft = Draft(
-            kind=KIND,
-            text=text,
-            title=title or None,
-            metadata={
-                ROW: number,
-                **typed_values(
-                    {name: values[name] for name in columns.metadata or ()},
-                    self._types,
-                    label=self._source.label,
-                ),
-            },
-        )
-        return draft.row(
+        fields = {name: values[name] for name in columns.metadata or ()}
+        metadata = {ROW: number, **self._typed_values(fields)}
+        return Draft(kind=KIND, text=text, title=title or None, metadata=metadata).assemble(
             self._source,
             options=self._options,
             source_ref=reference or str(number),
-            id=reference if self._options.columns.id else None,
+            **({"id": reference} if reference and self._options.columns.id else {}),
         )
 
-    def _refuse_duplicate(self, reference: str) -> None:
-        if not reference:
-            return
-        key = int(digest(reference)[:16], 16)  # saves memory if there are many rows with long ids
-        if key in self._seen:
-            raise CorruptSourceError(
-                self._source.label, f"duplicate id {reference!r}; an earlier row has it"
-            )
-        self._seen.add(key)
+    def _typed_values(self, values: dict[str, object]) -> dict[str, object]:
+        """The values of a row with the types of their columns; only texts are changed."""
+        for name, kind in self._types.items():
+            written = values.get(name)
+            if isinstance(written, str):
+                try:
+                    values[name] = typed(written, kind)
+                except ValueError as exc:
+                    raise CorruptSourceError(self._source.label, f"{name}: {exc}") from exc
+        return {
+            name: value
+            for name, value in values.items()
+            if value is not None or name not in self._types
+        }
 
 
-def as_text(value: object) -> str:
+def _as_text(value: object) -> str:
     """Format a value as text: lists line by line, dicts as JSON, None as an empty string."""
     match value:
         case None:
@@ -203,21 +181,19 @@ def as_text(value: object) -> str:
         case str():
             return value
         case list():
-            return "\n".join(as_text(item) for item in value)
+            return "\n".join(map(_as_text, value))
         case _:
             return json.dumps(value, ensure_ascii=False)
 
 
 def _row_text(values: Mapping[str, object], columns: Columns) -> str:
     if columns.text:
-        texts = (as_text(values[name]).strip() for name in columns.text)
+        texts = (_as_text(values[name]).strip() for name in columns.text)
         return "\n\n".join(text for text in texts if text)
-    used = {columns.id, columns.title}
-    named = ((name, value) for name, value in values.items() if name not in used)
     return "\n".join(
         f"{name}: {value.strip()}"
-        for name, value in named
-        if isinstance(value, str) and value.strip()
+        for name, value in values.items()
+        if name not in (columns.id, columns.title) and isinstance(value, str) and value.strip()
     )
 
 
@@ -229,18 +205,18 @@ def resolve_columns(columns: Columns, names: Sequence[str], *, source: Source) -
             raise ReadError(
                 source.label, f"no column {name!r}; available columns: {', '.join(names)}"
             )
-    found = _first(TEXT_NAMES, names)
+    folded = {name.strip().casefold(): name for name in reversed(names)}
+
+    def first(usual: Sequence[str]) -> str | None:
+        return next((folded[name] for name in usual if name in folded), None)
+
+    found = first(TEXT_NAMES)
     text = columns.text or ((found,) if found else ())
-    title = columns.title or _first(TITLE_NAMES, names)
-    row_id = columns.id or _first(ID_NAMES, names)
+    title = columns.title or first(TITLE_NAMES)
+    row_id = columns.id or first(ID_NAMES)
     rest = tuple(name for name in names if name not in {*text, title, row_id})
     kept = rest if columns.metadata is None else columns.metadata
     return columns.model_copy(update={"text": text, "title": title, "id": row_id, "metadata": kept})
-
-
-def _first(wanted: Sequence[str], names: Sequence[str]) -> str | None:
-    folded = {name.strip().casefold(): name for name in reversed(names)}
-    return next((folded[name] for name in wanted if name in folded), None)
 
 
 class CsvReader:
@@ -256,74 +232,60 @@ class CsvReader:
     suffixes = SUFFIXES["csv"]
 
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        with open_lines(source, newline="") as lines:
+        # The limit is global to the csv module, so it is never lowered.
+        csv.field_size_limit(max(csv.field_size_limit(), options.max_bytes))
+        with _open_lines(source, newline="") as lines:
             delimiter = _delimiter(lines.read(SAMPLE_CHARS))
-            lines.seek(0)
-            types = _types(lines, source, options=options, delimiter=delimiter)
-            lines.seek(0)
-            yield from _documents(lines, source, options=options, delimiter=delimiter, types=types)
+            names, cells = _table(lines, source, limit=options.max_bytes, delimiter=delimiter)
+            # Here, so that a column that does not exist fails once, not for every row.
+            columns = resolve_columns(options.columns, names, source=source)
+            untyped = [name for name in columns.metadata or () if name not in columns.types]
+            types: dict[str, ColumnType] = {}
+            if columns.detect_types and untyped:  # from all rows: any of them may hold a text
+                rows = (row for _, row in cells if not isinstance(row, ReadError))
+                types = detect_types(rows, names, columns=untyped)
+                _, cells = _table(lines, source, limit=options.max_bytes, delimiter=delimiter)
+            mapper = RowMapper(source, options=options, types=types)
+            number = 0
+            for number, (line, row) in enumerate(cells, start=1):
+                if isinstance(row, ReadError):
+                    yield row
+                elif len(row) > len(names):
+                    reason = f"line {line} has {len(row)} cells for {len(names)} columns"
+                    yield CorruptSourceError(source.label, reason)
+                else:
+                    values = dict.fromkeys(names, "") | dict(zip(names, row, strict=False))
+                    yield mapper.document(values, number=number, line=line)
+        if not number:
+            raise EmptySourceError(
+                source.label, "no rows below the header row; add rows or leave it out"
+            )
 
 
-def _opened(
-    lines: TextIO, source: Source, *, options: ReadOptions, delimiter: str
-) -> tuple[list[str], Columns, Iterator[tuple[int, list[str] | ReadError]]]:
-    """The names of the columns, their roles, and the rows below them."""
-    # The limit is global to the csv module, so it is never lowered.
-    csv.field_size_limit(max(csv.field_size_limit(), options.max_bytes))
-    bounded = bounded_lines(lines, source, limit=options.max_bytes)
-    cells = _cells(bounded, source, delimiter=delimiter)
+Cells = Iterator[tuple[int, list[str] | ReadError]]
+"""Each row that isn't blank, with the number of its first line."""
+
+
+def _table(lines: TextIO, source: Source, *, limit: int, delimiter: str) -> tuple[list[str], Cells]:
+    """The names of the columns, and the rows below them, from the beginning of the file.
+
+    A column without a name is `column N`, and a repeated name gets its number.
+    """
+    lines.seek(0)
+    cells = _cells(_bounded_lines(lines, source, limit=limit), source, delimiter=delimiter)
     _, header = next(cells, (0, None))
     if isinstance(header, ReadError):
         raise header
     if header is None:
         raise EmptySourceError(source.label, "no rows in it; leave it out")
-    names = _names(header)
-    # Here, so that a column that does not exist fails once, not for every row.
-    return names, resolve_columns(options.columns, names, source=source), cells
+    names: dict[str, None] = {}
+    for number, cell in enumerate(header, start=1):
+        name = cell.strip() or f"column {number}"
+        names[f"{name} ({number})" if name in names else name] = None
+    return list(names), cells
 
 
-def _types(
-    lines: TextIO, source: Source, *, options: ReadOptions, delimiter: str
-) -> dict[str, ColumnType]:
-    """The types of the metadata columns, from all rows: any of them may hold a text."""
-    if not options.columns.detect_types:
-        return {}
-    names, columns, cells = _opened(lines, source, options=options, delimiter=delimiter)
-    wanted = [name for name in columns.metadata or () if name not in columns.types]
-    rows = (row for _, row in cells if not isinstance(row, ReadError)) if wanted else ()
-    return detect_types(rows, names, columns=wanted)
-
-
-def _documents(
-    lines: TextIO,
-    source: Source,
-    *,
-    options: ReadOptions,
-    delimiter: str,
-    types: Mapping[str, ColumnType],
-) -> Iterator[Document | ReadError]:
-    names, _, cells = _opened(lines, source, options=options, delimiter=delimiter)
-    rows = RowMapper(source, options=options, types=types)
-    number = 0
-    for number, (line, row) in enumerate(cells, start=1):
-        if isinstance(row, ReadError):
-            yield row
-        elif len(row) > len(names):
-            reason = f"line {line} has {len(row)} cells for {len(names)} columns"
-            yield CorruptSourceError(source.label, reason)
-        else:
-            padded = [*row, *[""] * (len(names) - len(row))]
-            yield rows.document(dict(zip(names, padded, strict=True)), number=number, line=line)
-    if not number:
-        raise EmptySourceError(
-            source.label, "no rows below the header row; add rows or leave it out"
-        )
-
-
-def _cells(
-    lines: Iterable[str], source: Source, *, delimiter: str
-) -> Iterator[tuple[int, list[str] | ReadError]]:
-    """Yield each row that isn't blank with the number of its first line."""
+def _cells(lines: Iterable[str], source: Source, *, delimiter: str) -> Cells:
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         line = reader.line_num + 1
@@ -336,15 +298,6 @@ def _cells(
             return
         if any(cell.strip() for cell in row):
             yield line, row
-
-
-def _names(header: Sequence[str]) -> list[str]:
-    """The column names; a blank one becomes `column N`, a repeated one gets its number."""
-    names: dict[str, None] = {}
-    for number, cell in enumerate(header, start=1):
-        name = cell.strip() or f"column {number}"
-        names[f"{name} ({number})" if name in names else name] = None
-    return list(names)
 
 
 def _delimiter(sample: str) -> str:
@@ -373,17 +326,23 @@ class JsonlReader:
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
         rows = RowMapper(source, options=options)
         number = 0
-        with open_lines(source, newline=None) as lines:
-            bounded = bounded_lines(lines, source, limit=options.max_bytes)
+        with _open_lines(source, newline=None) as lines:
+            bounded = _bounded_lines(lines, source, limit=options.max_bytes)
             for line, written in enumerate(bounded, start=1):
                 if not written.strip():
                     continue
                 number += 1
-                values = _values(written, source, line=line)
-                if isinstance(values, ReadError):
-                    yield values
-                else:
+                try:
+                    values = json.loads(written, parse_constant=_refuse_constant)
+                except (ValueError, RecursionError) as exc:
+                    reason = f"line {line} is not valid JSON ({exc})"
+                    yield CorruptSourceError(source.label, reason)
+                    continue
+                if isinstance(values, dict):
                     yield rows.document(values, number=number, line=line)
+                else:
+                    reason = f"line {line} holds a {type(values).__name__}, not an object"
+                    yield CorruptSourceError(source.label, reason)
         if not number:
             raise EmptySourceError(source.label, "no rows in it; leave it out")
 
@@ -409,9 +368,6 @@ class JsonReader:
             yield rows.document(values, number=number, line=number)
 
 
-FEWEST_RECORDS = 2
-
-
 def _records(written: bytes) -> list[dict[str, object]]:
     """The objects of a JSON export; none if it is not one."""
     try:
@@ -427,17 +383,6 @@ def _records(written: bytes) -> list[dict[str, object]]:
         and all(isinstance(item, dict) and item for item in value)
     )
     return value if is_export else []
-
-
-def _values(written: str, source: Source, *, line: int) -> dict[str, object] | ReadError:
-    try:
-        values = json.loads(written, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as exc:
-        return CorruptSourceError(source.label, f"line {line} is not valid JSON ({exc})")
-    if not isinstance(values, dict):
-        kind = type(values).__name__
-        return CorruptSourceError(source.label, f"line {line} holds a {kind}, not an object")
-    return values
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -6,19 +6,10 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from lagotto.documents import Block, BlockKind, Document, Span, storable
-from lagotto.errors import ReadError
-from lagotto.readers.base import (
-    Draft,
-    HeadingMark,
-    ReadOptions,
-    Source,
-    one_line,
-    parse_iso_date,
-    sections,
-)
+from lagotto.documents import Block, BlockKind, storable
+from lagotto.readers.base import Draft, HeadingMark, Source, one_line, parse_iso_date, sections
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.formats import FormatReader
 from lagotto.readers.markdown import Lines
 
 ADORNMENT = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
@@ -33,7 +24,7 @@ REFERENCE = re.compile(r"`([^`<]*)<[^`>]*>`_{1,2}")
 RULES = re.compile(r"(?<!=)=++(?: ++=++)++ *+")
 
 
-class RstReader:
+class RstReader(FormatReader):
     """Reads sections, tables, lists and literal blocks; nothing is included or expanded.
 
     The level of a section is that of its adornment, in the order in which adornments appear.
@@ -41,22 +32,21 @@ class RstReader:
     """
 
     kind = "rst"
-    suffixes = SUFFIXES["rst"]
 
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        text = storable(decode(source.read(limit=options.max_bytes)))
+    def draft(self, source: Source, *, limit: int) -> Draft:
+        text = storable(decode(source.read(limit=limit)))
         lines = text.split("\n")
         spans = Lines(text)
         fields = _fields(lines)
-        yield Draft(
+        return Draft(
             kind=self.kind,
             text=text,
-            headings=sections(_marks(lines, spans), end=len(text)),
+            headings=sections(list(_marks(lines, spans)), end=len(text)),
             blocks=tuple(_blocks(lines, spans)),
             title=fields.pop("title", None),
             metadata={name: text for name, text in fields.items() if name in ("author", "version")},
             created_at=parse_iso_date(fields.get("date")),
-        ).document(source, options=options)
+        )
 
 
 def _marks(lines: list[str], spans: Lines) -> Iterator[HeadingMark]:
@@ -92,12 +82,8 @@ def _plain(title: str) -> str:
 
 def _fields(lines: list[str]) -> dict[str, str]:
     """The fields at the top, or directly below the title."""
-    groups = [
-        list(group)
-        for filled, group in groupby(lines[:60], lambda line: bool(line.strip()))
-        if filled
-    ]
-    for group in groups[:2]:
+    groups = groupby(lines[:60], lambda line: bool(line.strip()))
+    for group in [list(group) for filled, group in groups if filled][:2]:
         found = [FIELD.match(line) for line in group]
         if found and found[0]:
             return {match[1].strip().lower(): match[2].strip() for match in found if match}
@@ -116,21 +102,24 @@ def _blocks(lines: list[str], spans: Lines) -> Iterator[Block]:
             kind = "code" if end > first else None
             end = max(end, number + 1)
         elif line.startswith("+-") or RULES.fullmatch(line):
-            end = _table_end(lines, number)
-            kind, parts = "table", _table_rows(lines, number, end)
+            end, parts = _table(lines, number)
+            kind = "table"
         elif BULLET.match(line):
             end, parts = _items(lines, number)
             kind = "list"
         if kind is not None and (span := spans.span(first, end)).end > span.start:
             inner = (spans.span(*part) for part in parts)
-            held = tuple(Span(*part) for part in inner if part.end > part.start)
+            held = tuple(part for part in inner if part.end > part.start)
             yield Block(start=span.start, end=span.end, kind=kind, parts=held)
         number = end
 
 
 def _indented(lines: list[str], number: int) -> tuple[int, int]:
     """The indented block at or below a line, without directive options and blank lines around."""
-    while number < len(lines) and (not lines[number].strip() or _is_option(lines[number])):
+    while number < len(lines):
+        line = lines[number]
+        if line.strip() and not (line[0].isspace() and line.lstrip().startswith(":")):
+            break
         number += 1
     end = last = number
     while end < len(lines) and (not lines[end].strip() or lines[end][0].isspace()):
@@ -140,35 +129,28 @@ def _indented(lines: list[str], number: int) -> tuple[int, int]:
     return number, last
 
 
-def _is_option(line: str) -> bool:
-    return line[0].isspace() and line.lstrip().startswith(":")
+def _table(lines: list[str], first: int) -> tuple[int, list[tuple[int, int]]]:
+    """The end of a table, and the lines of each row, between rules; of simple tables, each line.
 
-
-def _table_end(lines: list[str], number: int) -> int:
-    """Grid tables end at a blank line, simple ones at a rule before one."""
-    simple = lines[number].startswith("=")
-    end = number + 1
+    Grid tables end at a blank line, simple ones at a rule before one.
+    """
+    simple = lines[first].startswith("=")
+    end = first + 1
     while end < len(lines):
-        blank = not lines[end].strip()
-        if blank and (not simple or (lines[end - 1].startswith("=") and end - 1 > number)):
+        below_rule = lines[end - 1].startswith("=") and end - 1 > first
+        if not lines[end].strip() and (below_rule or not simple):
             break
         end += 1
-    return end
-
-
-def _table_rows(lines: list[str], first: int, end: int) -> list[tuple[int, int]]:
-    """The lines of each row, between rules; of simple tables, each line."""
-    simple = lines[first].startswith("=")
     rows: list[tuple[int, int]] = []
     start: int | None = None
-    for number in range(first, end):
-        rule = lines[number][:2] in ("+-", "+=", "==") or not lines[number].strip()
+    for number, line in enumerate([*lines[first:end], ""], start=first):
+        rule = line[:2] in ("+-", "+=", "==") or not line.strip()
         if start is not None and (rule or simple):
             rows.append((start, number))
             start = None
         if not rule and start is None:
             start = number
-    return rows if start is None else [*rows, (start, end)]
+    return end, rows
 
 
 def _items(lines: list[str], number: int) -> tuple[int, list[tuple[int, int]]]:

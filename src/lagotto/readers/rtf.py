@@ -5,11 +5,11 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
-from lagotto.documents import Document
-from lagotto.errors import CorruptSourceError, ReadError
-from lagotto.readers.base import Draft, ReadOptions, Source
-from lagotto.readers.formats import RTF_MAGIC, SUFFIXES
+from lagotto.errors import CorruptSourceError
+from lagotto.readers.base import Draft, Source
+from lagotto.readers.formats import RTF_MAGIC, FormatReader
 
 _BLANK_LINES = re.compile(r"\n{3,}")
 _TOKEN = re.compile(
@@ -27,19 +27,19 @@ _CHARACTERS = {
     "tab": "\t", "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘", "rquote": "’",
     "ldblquote": "“", "rdblquote": "”",
 }  # fmt: skip
+_SYMBOLS = {"~": "\xa0", "_": "-", "\n": "\n\n", "\r": "\n\n", "\\": "\\", "{": "{", "}": "}"}
 
 
-class RtfReader:
+class RtfReader(FormatReader):
     """Reads an RTF file as plain text with its paragraphs."""
 
     kind = "rtf"
-    suffixes = SUFFIXES["rtf"]
 
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        written = source.read(limit=options.max_bytes)
+    def draft(self, source: Source, *, limit: int) -> Draft:
+        written = source.read(limit=limit)
         if written.strip() and not written.lstrip().startswith(RTF_MAGIC):
             raise CorruptSourceError(source.label, "not an RTF file; give it another suffix")
-        yield Draft(kind=self.kind, text=rtf_text(written)).document(source, options=options)
+        return Draft(kind=self.kind, text=rtf_text(written))
 
 
 def rtf_text(written: bytes) -> str:
@@ -61,8 +61,9 @@ def _pieces(written: str) -> Iterator[str]:
             hidden, replaced = outer.pop()
         elif symbol == "*" or word in _DATA:
             hidden = True
-        elif word == "ansicpg" and _is_known(f"cp{number}"):
-            encoding = f"cp{number}"
+        elif word == "ansicpg":
+            with suppress(LookupError):
+                encoding = codecs.lookup(f"cp{number}").name
         elif word == "uc":
             replaced = int(number or 1)
         elif hidden:
@@ -79,14 +80,4 @@ def _pieces(written: str) -> Iterator[str]:
         elif word:
             yield _BREAKS.get(word) or _CHARACTERS.get(word, "")
         elif symbol:
-            yield {"~": "\xa0", "_": "-", "\n": "\n\n", "\r": "\n\n"}.get(symbol, "") or (
-                symbol if symbol in "\\{}" else ""
-            )
-
-
-def _is_known(encoding: str) -> bool:
-    try:
-        codecs.lookup(encoding)
-    except LookupError:
-        return False
-    return True
+            yield _SYMBOLS.get(symbol, "")

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from html import unescape
 from typing import NamedTuple
 
-from lagotto.documents import Document, storable
-from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError
-from lagotto.readers.base import GAP, Draft, HeadingMark, ReadOptions, Source, one_line, sections
+from lagotto.documents import storable
+from lagotto.errors import CorruptSourceError, EmptySourceError
+from lagotto.readers.base import GAP, Draft, HeadingMark, Source, one_line, sections
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.formats import FormatReader
 
 TIMING = re.compile(
     r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2})[.,]\d{1,3}[ \t]{1,9}-->[ \t]{1,9}"
@@ -34,7 +34,7 @@ class Cue(NamedTuple):
     lines: list[str]
 
 
-class SubtitleReader:
+class SubtitleReader(FormatReader):
     """Reads the text of the cues, without markup, numbers and timings.
 
     Every two minutes a section begins whose title is the time, such as `0:12:40`, so that a
@@ -43,10 +43,9 @@ class SubtitleReader:
     """
 
     kind = "subtitles"
-    suffixes = SUFFIXES["subtitles"]
 
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        written = storable(decode(source.read(limit=options.max_bytes)))
+    def draft(self, source: Source, *, limit: int) -> Draft:
+        written = storable(decode(source.read(limit=limit)))
         if not written.strip():
             raise EmptySourceError(source.label, "empty file; leave it out")
         cues = list(_cues(written))
@@ -54,8 +53,7 @@ class SubtitleReader:
             raise CorruptSourceError(source.label, "no cue timings in it: neither SRT nor WebVTT")
         text, marks = _joined(cues)
         headings = sections(marks, end=len(text))
-        draft = Draft(kind=self.kind, text=text, headings=headings, title=source.stem)
-        yield draft.document(source, options=options)
+        return Draft(kind=self.kind, text=text, headings=headings, title=source.stem)
 
 
 def _cues(written: str) -> Iterator[Cue]:
@@ -69,7 +67,10 @@ def _cues(written: str) -> Iterator[Cue]:
                 if since_blank == 1 and cue.lines:
                     cue.lines.pop()  # the number or name of this cue
                 yield cue
-            cue, skipping = Cue(_seconds(timing, 1), _seconds(timing, 4), []), False
+            hours, minutes, seconds, *end = (int(number or 0) for number in timing.groups())
+            start = hours * 3600 + minutes * 60 + seconds
+            last = end[0] * 3600 + end[1] * 60 + end[2]
+            cue, skipping = Cue(start, last, []), False
         elif since_blank == 0 and line.partition(" ")[0].rstrip() in NOT_CUES:
             skipping = True
         elif line.strip() and cue is not None and not skipping:
@@ -80,40 +81,25 @@ def _cues(written: str) -> Iterator[Cue]:
         yield cue
 
 
-def _seconds(timing: re.Match[str], group: int) -> int:
-    hours, minutes, seconds = timing.group(group, group + 1, group + 2)
-    return int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds)
-
-
 def _joined(cues: list[Cue]) -> tuple[str, list[HeadingMark]]:
-    pieces: list[str] = []
     marks: list[HeadingMark] = []
-    length = before = 0
-    last_line = ""
+    text = last_line = ""
+    before = 0
     section = -1
     for cue in cues:
-        for line in _spoken(cue):
-            if line == last_line:
+        for written in cue.lines:
+            line = one_line(unescape(TAG.sub("", VOICE.sub(r"\1: ", written))))
+            if not line or line == last_line:
                 continue
             last_line = line
             opens = cue.start // SECTION_SECONDS != section
             pause = opens or cue.start - before >= PAUSE_SECONDS
-            gap = (GAP if pause else "\n") if pieces else ""
+            text += (GAP if pause else "\n") if text else ""
             if opens:
                 section = cue.start // SECTION_SECONDS
-                marks.append(HeadingMark(length + len(gap), 1, _time(cue.start)))
-            pieces.append(gap + line)
-            length += len(gap) + len(line)
+                minutes, seconds = divmod(cue.start, 60)
+                time = f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+                marks.append(HeadingMark(len(text), 1, time))
+            text += line
             before = cue.end
-    return "".join(pieces), marks
-
-
-def _spoken(cue: Cue) -> Iterator[str]:
-    for line in cue.lines:
-        text = one_line(unescape(TAG.sub("", VOICE.sub(r"\1: ", line))))
-        if text:
-            yield text
-
-
-def _time(seconds: int) -> str:
-    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return text, marks

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -110,36 +110,21 @@ class SkipLog:
         return Skipped(counts=dict(self._counts), folders=self._folders, files=tuple(self._files))
 
 
-SECRETS = (
-    *(
-        "*.pem",
-        "*.ppk",
-        "*.p12",
-        "*.pfx",
-        "*.jks",
-        "*.keystore",
-        "*.kdbx",
-        "*.env",
-        ".env",
-        ".env.*",
-    ),
-    *("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".netrc", "_netrc", ".pgpass", ".htpasswd"),
-    *(".npmrc", ".pypirc", ".git-credentials"),
-)
-LOCK_FILES = (
-    *("*.lock", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "packages.lock.json"),
-    *("gradle.lockfile", "go.sum", "bun.lockb"),
-)
-MINIFIED = ("*.min.js", "*.min.mjs", "*.min.css", "*.js.map", "*.mjs.map", "*.css.map")
-PICTURES = ("*.svg",)
-"""Text, but of drawings."""
-
-BY_NAME: tuple[tuple[SkipReason, tuple[str, ...]], ...] = (
-    ("secret", SECRETS),
-    ("lock file", LOCK_FILES),
-    ("minified", MINIFIED),
-    ("unsupported", PICTURES),
-)
+_SECRETS = """
+*.pem *.ppk *.p12 *.pfx *.jks *.keystore *.kdbx *.env .env .env.* id_rsa id_dsa id_ecdsa id_ed25519
+.netrc _netrc .pgpass .htpasswd .npmrc .pypirc .git-credentials
+"""
+_LOCK_FILES = """
+*.lock package-lock.json npm-shrinkwrap.json pnpm-lock.yaml packages.lock.json gradle.lockfile
+go.sum bun.lockb
+"""
+_MINIFIED = "*.min.js *.min.mjs *.min.css *.js.map *.mjs.map *.css.map"
+BY_NAME: dict[SkipReason, list[str]] = {
+    "secret": _SECRETS.split(),
+    "lock file": _LOCK_FILES.split(),
+    "minified": _MINIFIED.split(),
+    "unsupported": ["*.svg"],  # text, but of drawings
+}
 VENDORED = frozenset(
     {"node_modules", "bower_components", "jspm_packages", "site-packages", "third_party", "Pods"}
 )
@@ -151,25 +136,6 @@ PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z ]{0,30}PRIVATE KEY")
 SCRIPTS = frozenset({".js", ".mjs", ".css"})
 LONG_LINE = 1_000
 HEAD = 8_192
-
-
-def unwanted_folder(path: Path) -> SkipReason | None:
-    """Why a folder is left out, if it is."""
-    if path.name in GENERATED:
-        return "generated"
-    if path.name in VENDORED or (path / "pyvenv.cfg").exists():
-        return "vendored"
-    beside = path.name == "vendor" and any((path.parent / name).exists() for name in PACKAGE_FILES)
-    return "vendored" if beside else None
-
-
-def unwanted_name(name: str) -> SkipReason | None:
-    """Why a file is left out because of its name, if it is."""
-    folded = name.lower()
-    for reason, patterns in BY_NAME:
-        if any(fnmatchcase(folded, pattern) for pattern in patterns):
-            return reason
-    return None
 
 
 def unwanted_content(source: Source) -> SkipReason | None:
@@ -190,8 +156,7 @@ WILD = re.compile(r"[*?]|\[.*")
 """What a glob matches other than itself; behind a bracket, for simplicity, everything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(NamedTuple):
     """One line of an ignore file."""
 
     segments: tuple[str, ...]
@@ -201,9 +166,8 @@ class Pattern:
     """A part of every name that matches: looking for it takes a fiftieth of matching the glob."""
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoreFile:
-    """The patterns of the folder at a depth below the top."""
+class IgnoreFile(NamedTuple):
+    """The patterns of the folder at a depth below the top of the repository, or of the walk."""
 
     depth: int
     patterns: tuple[Pattern, ...]
@@ -218,43 +182,8 @@ class IgnoreFile:
         return None
 
 
-class IgnoreFiles:
-    """The ignore files above and in the folders of a walk.
-
-    In a git repository those of the folders above `root`, up to the top of the repository, count
-    too.
-    """
-
-    def __init__(self, root: Path) -> None:
-        top = _repository(root)
-        self._above = root.relative_to(top).parts
-        folders = [top.joinpath(*self._above[:depth]) for depth in range(len(self._above))]
-        found = (_load(folder, depth) for depth, folder in enumerate(folders))
-        self.inherited = tuple(file for file in found if file is not None)
-
-    def of_folder(
-        self, folder: Path, parts: Sequence[str], inherited: tuple[IgnoreFile, ...]
-    ) -> tuple[IgnoreFile, ...]:
-        """The files that count inside a folder, `parts` below the root; the nearest one last."""
-        own = _load(folder, len(self._above) + len(parts))
-        return inherited if own is None else (*inherited, own)
-
-    def ignored(self, parts: Sequence[str], files: tuple[IgnoreFile, ...], *, folder: bool) -> bool:
-        """Whether the nearest file with a matching pattern ignores a path below the root."""
-        path = (*self._above, *parts)
-        for file in reversed(files):
-            verdict = file.verdict(path, folder=folder)
-            if verdict is not None:
-                return verdict
-        return False
-
-
-def _repository(root: Path) -> Path:
-    """The top of the git repository that holds `root`, or `root` itself."""
-    return next((path for path in (root, *root.parents) if (path / ".git").exists()), root)
-
-
-def _load(folder: Path, depth: int) -> IgnoreFile | None:
+def _load(folder: Path, depth: int) -> tuple[IgnoreFile, ...]:
+    """The ignore file of a folder, if it has one with patterns."""
     patterns: list[Pattern] = []
     for name in NAMES:
         path = folder / name
@@ -263,7 +192,7 @@ def _load(folder: Path, depth: int) -> IgnoreFile | None:
                 text = stream.read(MOST_BYTES).decode("utf-8-sig", errors="replace")
             patterns += parse_patterns(text)
     last = dict.fromkeys(reversed(patterns))  # of equal ones the last decides
-    return IgnoreFile(depth, tuple(reversed(last))) if patterns else None
+    return (IgnoreFile(depth, tuple(reversed(last))),) if patterns else ()
 
 
 def parse_patterns(text: str) -> Iterator[Pattern]:
@@ -272,18 +201,17 @@ def parse_patterns(text: str) -> Iterator[Pattern]:
         kept = line.rstrip(" \t")
         if kept.endswith("\\") and kept != line:
             kept += line[len(kept)]  # an escaped space
-        negated = kept.startswith("!")
-        pattern = kept[1:] if negated else kept
+        pattern = kept.removeprefix("!")
         segments = pattern.strip("/").split("/")
         if kept.startswith("#") or segments == [""]:
             continue
-        anchored = "/" in pattern.rstrip("/")
         if segments[-1] == "**":
             segments.append("*")  # what is inside, not the folder itself
+        anchored = "/" in pattern.rstrip("/")
         globs = tuple(map(_glob, segments if anchored else ["**", *segments]))
         yield Pattern(
             segments=globs,
-            negated=negated,
+            negated=kept.startswith("!"),
             folders_only=pattern.endswith("/"),
             literal=max(WILD.split(globs[-1]), key=len),
         )
@@ -332,14 +260,6 @@ class Selection:
     exclude: tuple[str, ...] = ()
     everything: bool = False
 
-    def takes(self, parts: Sequence[str]) -> bool:
-        """Whether the file with this path is selected."""
-        return not self.include or any(matches(parts, pattern) for pattern in self.include)
-
-    def drops(self, parts: Sequence[str]) -> bool:
-        """Whether this file, or this folder with everything in it, is excluded."""
-        return any(matches(parts, pattern) for pattern in self.exclude)
-
 
 def matches(parts: Sequence[str], pattern: str) -> bool:
     """Whether a relative path, given as its parts, matches a glob."""
@@ -358,12 +278,11 @@ def walk(
     entered twice. Files that vanish during the walk are yielded, so that reading them reports an
     error.
     """
-    return _Walk(root, selection, skipped or SkipLog()).files()
+    return _Walk(root, selection, skipped or SkipLog()).files(root)
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A path, its parts below the root, and the ignore files that count there."""
+class _Entry(NamedTuple):
+    """A path, its parts below the root, and the ignore files that count there, nearest last."""
 
     path: Path
     parts: tuple[str, ...]
@@ -371,42 +290,52 @@ class _Entry:
 
 
 class _Walk:
-    """One walk through a folder."""
+    """One walk through a folder.
+
+    In a git repository the ignore files of the folders above `root` count too, up to the top of the
+    repository.
+    """
 
     def __init__(self, root: Path, selection: Selection, skipped: SkipLog) -> None:
-        self._root = root
         self._selection = selection
         self._skipped = skipped
-        self._ignore = IgnoreFiles(Path(os.path.abspath(root)))  # noqa: PTH100 links stay
         self._entered: set[tuple[int, int]] = set()
+        absolute = Path(os.path.abspath(root))  # noqa: PTH100 links stay
+        folders = (absolute, *absolute.parents)
+        top = next((path for path in folders if (path / ".git").exists()), absolute)
+        self._above = absolute.relative_to(top).parts
+        self._inherited = tuple(
+            file
+            for depth in range(len(self._above))
+            for file in _load(top.joinpath(*self._above[:depth]), depth)
+        )
 
-    def files(self) -> Iterator[Path | ReadError]:
-        waiting = [_Entry(self._root, (), self._ignore.inherited)]
+    def files(self, root: Path) -> Iterator[Path | ReadError]:
+        include = self._selection.include
+        waiting = [_Entry(root, (), self._inherited)]
         while waiting:
             entry = waiting.pop()
             path = entry.path
             try:
-                if not path.is_dir():
-                    vanished = not path.exists() and not path.is_symlink()
-                    if vanished or (path.is_file() and self._takes(entry)):
+                if path.is_dir():
+                    status = path.stat()
+                    if (status.st_dev, status.st_ino) not in self._entered:
+                        self._entered.add((status.st_dev, status.st_ino))
+                        waiting += self._inside(entry)
+                elif not path.exists() and not path.is_symlink():
+                    yield path  # it has vanished
+                elif path.is_file():
+                    if not include or any(matches(entry.parts, pattern) for pattern in include):
                         yield path
-                    continue
-                status = path.stat()
-                if (status.st_dev, status.st_ino) not in self._entered:
-                    self._entered.add((status.st_dev, status.st_ino))
-                    waiting += self._inside(entry)
+                    else:
+                        self._skipped.add(path, "excluded")
             except OSError as exc:
                 yield ReadError(path.as_posix(), f"can't open the folder: {exc.strerror or exc}")
 
-    def _takes(self, entry: _Entry) -> bool:
-        taken = self._selection.takes(entry.parts)
-        if not taken:
-            self._skipped.add(entry.path, "excluded")
-        return taken
-
     def _inside(self, folder: _Entry) -> Iterator[_Entry]:
         """The entries of a folder that are not skipped, in reverse order for the stack."""
-        ignore = self._ignore.of_folder(folder.path, folder.parts, folder.ignore)
+        depth = len(self._above) + len(folder.parts)
+        ignore = (*folder.ignore, *_load(folder.path, depth))
         with os.scandir(folder.path) as entries:
             names = sorted((entry.name for entry in entries), reverse=True)
         for name in names:
@@ -421,18 +350,36 @@ class _Walk:
 
     def _reason(self, entry: _Entry) -> SkipReason | None:
         """Why an entry is skipped, if it is."""
-        name = entry.parts[-1]
-        everything = self._selection.everything
-        if name in REPOSITORIES:
+        path, parts, ignore = entry
+        if path.name in REPOSITORIES:
             return "hidden"
-        if self._selection.drops(entry.parts):
+        if any(matches(parts, pattern) for pattern in self._selection.exclude):
             return "excluded"
-        if everything:
+        if self._selection.everything:
             return None
-        folder = entry.path.is_dir()
-        unwanted = unwanted_folder(entry.path) if folder else unwanted_name(name)
-        if unwanted is not None:
+        folder = path.is_dir()
+        if unwanted := _unwanted_folder(path) if folder else _unwanted_name(path.name):
             return unwanted
-        if name.startswith("."):
+        if path.name.startswith("."):
             return "hidden"
-        return "ignored" if self._ignore.ignored(entry.parts, entry.ignore, folder=folder) else None
+        below_top = (*self._above, *parts)
+        verdicts = (file.verdict(below_top, folder=folder) for file in reversed(ignore))
+        ignored = next((verdict for verdict in verdicts if verdict is not None), False)
+        return "ignored" if ignored else None
+
+
+def _unwanted_folder(path: Path) -> SkipReason | None:
+    if path.name in GENERATED:
+        return "generated"
+    beside = path.name == "vendor" and any((path.parent / name).exists() for name in PACKAGE_FILES)
+    if beside or path.name in VENDORED or (path / "pyvenv.cfg").exists():
+        return "vendored"
+    return None
+
+
+def _unwanted_name(name: str) -> SkipReason | None:
+    folded = name.lower()
+    for reason, patterns in BY_NAME.items():
+        if any(fnmatchcase(folded, pattern) for pattern in patterns):
+            return reason
+    return None

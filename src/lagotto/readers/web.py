@@ -15,10 +15,10 @@ import codecs
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field
@@ -91,7 +91,8 @@ def fetch(
             httpx.Client(trust_env=False, headers=HEADERS) as client,
             _Deadline(label, limits.timeout) as deadline,
         ):
-            return _Request(client, label, max_bytes, limits, deadline, interrupted).source(address)
+            request = _Request(client, label, max_bytes, limits, deadline, interrupted)
+            return request.source(httpx.URL(address))
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as exc:
         raise ReadError(label, f"can't fetch it ({exc or type(exc).__name__})") from exc
 
@@ -111,12 +112,7 @@ class _Deadline:
         self._timer.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._timer.cancel()
         self._timer.join()
         for connection in self._connections:
@@ -144,31 +140,20 @@ class _Deadline:
                 connection.shutdown(socket.SHUT_RDWR)
 
 
+@dataclass(frozen=True, slots=True)
 class _Request:
     """The requests for one address."""
 
-    def __init__(
-        self,
-        client: httpx.Client,
-        label: str,
-        max_bytes: int,
-        limits: FetchLimits,
-        deadline: _Deadline,
-        interrupted: Callable[[], bool],
-    ) -> None:
-        self._client = client
-        self._label = label
-        self._max_bytes = max_bytes
-        self._limits = limits
-        self._deadline = deadline
-        self._interrupted = interrupted
+    client: httpx.Client
+    label: str
+    max_bytes: int
+    limits: FetchLimits
+    deadline: _Deadline
+    interrupted: Callable[[], bool]
 
-    def source(self, address: str) -> Source:
+    def source(self, url: httpx.URL) -> Source:
         """Follow redirects to the content of an address."""
-        import httpx
-
-        url = httpx.URL(address)
-        for _ in range(self._limits.max_redirects + 1):
+        for _ in range(self.limits.max_redirects + 1):
             response = self._sent(url)
             try:
                 if response.status_code not in REDIRECTS or "Location" not in response.headers:
@@ -176,75 +161,72 @@ class _Request:
                 url = url.join(response.headers["Location"])
             finally:
                 response.close()
-        raise ReadError(self._label, f"more than {self._limits.max_redirects} redirects")
+        raise ReadError(self.label, f"more than {self.limits.max_redirects} redirects")
 
     def _sent(self, url: httpx.URL) -> httpx.Response:
         """The response of the first address of the host that can be reached."""
         import httpx
 
-        self._check(url)
+        if url.scheme not in ("http", "https") or not url.host:
+            raise ReadError(self.label, "only http:// and https:// addresses are read")
+        if url.userinfo:
+            raise ReadError(
+                self.label, "addresses with a user name or password are not read; download it"
+            )
         port = url.port or (443 if url.scheme == "https" else 80)
         problem: httpx.TransportError | None = None
         for address in self._addresses(url.host, port):
-            request = self._client.build_request(
+            request = self.client.build_request(
                 "GET",
                 url.copy_with(host=address, fragment=None),
                 headers={"Host": url.netloc.decode("ascii")},
                 extensions={
                     "sni_hostname": url.raw_host.decode("ascii"),
-                    "trace": self._deadline.watch,
+                    "trace": self.deadline.watch,
                 },
-                timeout=self._deadline.left(),
+                timeout=self.deadline.left(),
             )
             try:
-                return self._client.send(request, stream=True)
+                return self.client.send(request, stream=True)
             except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
                 problem = exc
-        raise problem or ReadError(self._label, f"no address for the host {url.host!r}")
+        raise problem or ReadError(self.label, f"no address for the host {url.host!r}")
 
-    def _check(self, url: httpx.URL) -> None:
-        if url.scheme not in ("http", "https") or not url.host:
-            raise ReadError(self._label, "only http:// and https:// addresses are read")
-        if url.userinfo:
-            raise ReadError(
-                self._label, "addresses with a user name or password are not read; download it"
-            )
-
-    def _addresses(self, host: str, port: int) -> Iterator[str]:
+    def _addresses(self, host: str, port: int) -> list[str]:
         """The addresses of a host; ReadError if one of them is not public, unless it is allowed."""
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as exc:
-            raise ReadError(self._label, f"can't find the host {host!r} ({exc})") from exc
+            raise ReadError(self.label, f"can't find the host {host!r} ({exc})") from exc
         addresses = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
         private = [address for address in addresses if not is_public(address)]
-        if private and not self._limits.allow_private:
+        if private and not self.limits.allow_private:
             named = host if host == private[0] else f"{host} is {private[0]}, which"
             raise ReadError(
-                self._label,
+                self.label,
                 f"{named} is not a public address; allow private addresses (--allow-private) if "
                 "you trust it",
             )
-        yield from addresses
+        return addresses
 
     def _read(self, response: httpx.Response) -> Source:
         if response.status_code != 200:
             status = f"{response.status_code} {response.reason_phrase}".strip()
-            raise ReadError(self._label, f"the server answered {status}")
+            raise ReadError(self.label, f"the server answered {status}")
         data = bytearray()
         for block in response.iter_bytes():
             data += block
-            if len(data) > self._max_bytes:
+            if len(data) > self.max_bytes:
                 raise SourceTooLargeError(
-                    self._label, f"larger than {self._max_bytes:,} bytes; raise max_bytes"
+                    self.label, f"larger than {self.max_bytes:,} bytes; raise max_bytes"
                 )
-            if self._interrupted():
-                raise ReadError(self._label, "reading was interrupted")
-            self._deadline.left()
-        self._deadline.left()  # a connection that was shut down may look like one that has ended
+            if self.interrupted():
+                raise ReadError(self.label, "reading was interrupted")
+            self.deadline.left()
+        self.deadline.left()  # a connection that was shut down may look like one that has ended
         media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         return Source(
-            name=self._label.partition("#")[0],
+            name=self.label.partition("#")[0],
             data=_unicode(bytes(data), response) if media_type.startswith("text/") else bytes(data),
             format=MEDIA_TYPES.get(media_type),
         )
@@ -252,22 +234,18 @@ class _Request:
 
 def _unicode(data: bytes, response: httpx.Response) -> bytes:
     """A text in UTF-8 with a mark: the encoding that the server declares is not in the content."""
-    charset = response.charset_encoding
     try:
-        known = codecs.lookup(charset or "").name
-    except (LookupError, ValueError):
-        return data
-    if known == "utf-8" or not data:
-        return data
-    try:
+        known = codecs.lookup(response.charset_encoding or "").name
+        if known == "utf-8" or not data:
+            return data
         return data.decode(known, errors="replace").encode("utf-8-sig", errors="replace")
-    except (UnicodeError, ValueError, TypeError, AttributeError):  # no encoding of texts
+    except (LookupError, ValueError, TypeError, AttributeError):  # unknown, or none of texts
         return data
 
 
 def is_public(address: str) -> bool:
     """Whether an address is one of the public internet, also inside of IPv6 notations."""
-    parsed: IPv4Address | IPv6Address = ip_address(address)
+    parsed = ip_address(address)
     if isinstance(parsed, IPv6Address):
         inner = parsed.ipv4_mapped or parsed.sixtofour
         if parsed in NAT64:

@@ -14,22 +14,15 @@ def paragraph(text: str, settings: str = "") -> str:
     return f"<w:p><w:pPr>{settings}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
-def test_text_in_document_order() -> None:
-    assert only(make_docx(), "cats.docx").text == (
+def test_text_structure_and_properties() -> None:
+    document = only(make_docx(), "cats.docx")
+    assert document.text == (
         "Cats\n\nCats sleep a lot.\n\nFacts\n\ncat | hours\nTom | 16\nKit | 14\n\n"
         "- eat\n- sleep\n  - deeply\n\nThe end."
     )
-
-
-def test_structure() -> None:
-    document = only(make_docx(), "cats.docx")
     assert [(h.title, h.level) for h in document.headings] == [("Cats", 1), ("Facts", 2)]
     assert texts(document, "table") == ["cat | hours", "Tom | 16", "Kit | 14"]
     assert texts(document, "list") == ["- eat", "- sleep\n  - deeply"]
-
-
-def test_properties() -> None:
-    document = only(make_docx(), "cats.docx")
     assert (document.title, document.metadata["author"]) == ("On cats", "Ann")
     assert document.created_at == datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 
@@ -82,19 +75,13 @@ def test_only_text_parts_are_unpacked() -> None:
     )
     package = make_zip({"word/document.xml": document, "word/media/bomb.bin": bytes(50_000_000)})
     assert only(package, "x.docx", ReadOptions(max_bytes=10_000)).text == "text"
-
-
-def test_limits() -> None:
     body = docx_body(paragraph("text " * 10_000))
     with pytest.raises(SourceTooLargeError, match="unpacks to"):
         only(body, "x.docx", ReadOptions(max_bytes=10_000))
 
 
-def test_old_word_files() -> None:
+def test_old_word_files_and_xml_that_breaks_off() -> None:
     with pytest.raises(UnsupportedFormatError, match=r"save it as \.docx"):
         only(OLE_MAGIC + bytes(600), "x.docx")
-
-
-def test_xml_that_breaks_off() -> None:
     with pytest.raises(CorruptSourceError, match="XML"):
         only(make_zip({"word/document.xml": "<w:document>"}), "x.docx")

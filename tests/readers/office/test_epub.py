@@ -9,17 +9,13 @@ from tests.readers.office_samples import make_epub
 from tests.readers.samples import only, texts
 
 
-def test_chapters_in_the_order_of_the_spine() -> None:
+def test_chapters_in_the_order_of_the_spine_and_properties() -> None:
     document = only(make_epub(), "cats.epub")
     assert document.text == (
         "Cats\n\nCats sleep a lot.\n\nFacts\n\ncat | hours\nTom | 16\n\n- eat\n- sleep"
     )
     assert [item.title for item in document.headings] == ["Cats", "Facts"]
     assert texts(document, "table") == ["cat | hours", "Tom | 16"]
-
-
-def test_properties() -> None:
-    document = only(make_epub(), "cats.epub")
     assert (document.title, document.language) == ("On cats", "en")
     assert document.metadata == {"author": "Ann"}
     assert document.created_at == datetime(2024, 5, 6, tzinfo=UTC)

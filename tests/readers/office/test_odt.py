@@ -9,15 +9,12 @@ from tests.readers.office_samples import ODT_CONTENT, make_odt
 from tests.readers.samples import make_zip, only, texts
 
 
-def test_text_in_document_order() -> None:
-    assert only(make_odt(), "cats.odt").text == (
+def test_text_structure_and_properties() -> None:
+    document = only(make_odt(), "cats.odt")
+    assert document.text == (
         "Cats\n\nCats sleep a lot,\nreally.\n\nFacts\n\ncat | hours\nTom | 16\n\n"
         "- eat\n- sleep\n  - deeply\n\nIn a box."
     )
-
-
-def test_structure_and_properties() -> None:
-    document = only(make_odt(), "cats.odt")
     assert [(item.title, item.level) for item in document.headings] == [("Cats", 1), ("Facts", 2)]
     assert texts(document, "table") == ["cat | hours", "Tom | 16"]
     assert texts(document, "list") == ["- eat", "- sleep\n  - deeply"]

@@ -32,7 +32,7 @@ def sheet_only(rows: str, *, texts: str = "") -> bytes:
     )
 
 
-def test_sheets_are_sections_with_a_table() -> None:
+def test_sheets_are_sections_with_a_table_and_properties() -> None:
     document = only(make_xlsx(), "cats.xlsx")
     assert [item.title for item in document.headings] == ["Hours", "Notes"]
     first, second = document.blocks
@@ -42,10 +42,6 @@ def test_sheets_are_sections_with_a_table() -> None:
         "Kit | 0.3 | 2020-01-02 03:04:05 | FALSE",
     ]
     assert [document.text[start:end] for start, end in second.parts] == ["Two lines"]
-
-
-def test_properties() -> None:
-    document = only(make_xlsx(), "cats.xlsx")
     assert document.title == "Cats in numbers"
     assert document.metadata == {"author": "Ann"}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from lxml import etree
 
@@ -41,7 +40,7 @@ class DocxReader(PackageReader):
     kind = "docx"
     noun = "Word file"
 
-    def draft(self, package: Package) -> Draft:
+    def draft_of(self, package: Package) -> Draft:
         document = package.xml(package.require(DOCUMENT))
         styles = Styles(package.xml(package.find(STYLES)))
         builder = TextBuilder()
@@ -53,31 +52,35 @@ def _render(body: etree._Element | None, styles: Styles, builder: TextBuilder) -
     """Fill `builder` and return the first paragraph in the Title style."""
     title: str | None = None
     items: list[str] = []
-    for element in _flattened(body):
-        text = _text(element) if local_name(element) == "p" else ""
-        shape = styles.shape(element)
-        if text.strip() and shape.level is None and shape.depth is not None:
-            add_item(items, text, depth=shape.depth)
+    for element in _inside(body, "p", "tbl"):
+        is_table = local_name(element) == "tbl"
+        text = "" if is_table else _text(element)
+        settings, names = styles.of(element)
+        level = _level(settings, names)
+        depth = _depth(settings, names) if level is None else None
+        if text.strip() and depth is not None:
+            add_item(items, text, depth=depth)
             continue
-        if text.strip() or local_name(element) == "tbl":
+        if text.strip() or is_table:
             builder.items(items)
             items.clear()
-        if local_name(element) == "tbl":
-            builder.table(_rows(element))
-        elif shape.level is not None:
-            builder.heading(text, level=shape.level)
+        if is_table:
+            rows = _inside(element, "tr")
+            builder.table([_text(cell) for cell in _inside(row, "tc")] for row in rows)
+        elif level is not None:
+            builder.heading(text, level=level)
         else:
-            title = title or (one_line(text) if shape.is_title else None)
+            title = title or (one_line(text) if "Title" in names[:1] else None)
             builder.paragraph(text)
     builder.items(items)
     return title
 
 
-def _flattened(element: etree._Element | None) -> Iterator[etree._Element]:
-    """Yield paragraphs and tables, including those in content controls and insertions."""
-    for item in children(element, "p", "tbl", *WRAPPERS):
+def _inside(element: etree._Element | None, *names: str) -> Iterator[etree._Element]:
+    """Yield the children of these names, including those in content controls and insertions."""
+    for item in children(element, *names, *WRAPPERS):
         if local_name(item) in WRAPPERS:
-            yield from _flattened(item)
+            yield from _inside(item, *names)
         else:
             yield item
 
@@ -99,53 +102,22 @@ def _pieces(element: etree._Element) -> Iterator[str]:
                 yield "\n"
 
 
-def _rows(table: etree._Element) -> Iterator[list[str]]:
-    for row in _inside(table, "tr"):
-        yield [_text(cell) for cell in _inside(row, "tc")]
-
-
-def _inside(element: etree._Element, name: str) -> Iterator[etree._Element]:
-    for item in children(element, name, *WRAPPERS):
-        if local_name(item) == name:
-            yield item
-        else:
-            yield from _inside(item, name)
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The role of a paragraph: a heading of a level, a list item at a depth, or the title."""
-
-    level: int | None = None
-    depth: int | None = None
-    is_title: bool = False
-
-
 class Styles:
     """The paragraph styles of a document, with inheritance."""
 
     def __init__(self, root: etree._Element | None) -> None:
         self._styles = {value(style, "styleId"): style for style in children(root, "style")}
 
-    def shape(self, paragraph: etree._Element) -> Shape:
-        """The role of a paragraph, from its own settings, its style, and the parents of that."""
+    def of(self, paragraph: etree._Element) -> tuple[list[etree._Element | None], list[str]]:
+        """The settings of a paragraph, its style and the parents of that; the names of styles."""
         own = child(paragraph, "pPr")
-        styles = list(self._chain(value(child(own, "pStyle"))))
-        settings = [own, *(child(style, "pPr") for style in styles)]
-        names = [value(child(style, "name")) or "" for style in styles]
-        return Shape(
-            level=_level(settings, names),
-            depth=_depth(settings, names),
-            is_title="Title" in names[:1],
-        )
-
-    def _chain(self, style_id: str | None) -> Iterator[etree._Element]:
-        seen: set[str | None] = set()
-        while style_id in self._styles and style_id not in seen:
-            seen.add(style_id)
-            style = self._styles[style_id]
-            yield style
-            style_id = value(child(style, "basedOn"))
+        styles: dict[str | None, etree._Element] = {}
+        style_id = value(child(own, "pStyle"))
+        while style_id in self._styles and style_id not in styles:
+            styles[style_id] = self._styles[style_id]
+            style_id = value(child(styles[style_id], "basedOn"))
+        names = [value(child(style, "name")) or "" for style in styles.values()]
+        return [own, *(child(style, "pPr") for style in styles.values())], names
 
 
 def _level(settings: list[etree._Element | None], names: list[str]) -> int | None:

@@ -8,7 +8,6 @@ from urllib.parse import unquote
 
 from lxml import etree
 
-from lagotto.documents import storable
 from lagotto.errors import EncryptedSourceError
 from lagotto.readers.base import Draft, TextBuilder
 from lagotto.readers.decode import decode
@@ -36,31 +35,30 @@ class EpubReader(PackageReader):
     kind = "epub"
     noun = "EPUB book"
 
-    def draft(self, package: Package) -> Draft:
-        if _is_encrypted(package):
+    def draft_of(self, package: Package) -> Draft:
+        encryption = package.xml(ENCRYPTION)
+        methods = () if encryption is None else encryption.iter("{*}EncryptionMethod")
+        if any(value(method, "Algorithm") not in FONT_OBFUSCATION for method in methods):
             raise EncryptedSourceError(package.source.label, "copy-protected EPUB book")
         rootfile = child(package.xml(package.require(CONTAINER)), "rootfiles", "rootfile")
         main = package.require(normpath(value(rootfile, "full-path") or ""))
         root = package.xml(main)
         builder = TextBuilder()
         for chapter in _chapters(root, main):
-            _add_chapter(builder, package.read(chapter))
+            data = package.read(chapter)
+            page = parse(decode(data, declared=declared_encoding(data)))
+            if page is not None:
+                render(next(page.iter("body"), page), skip=has_no_text, builder=builder)
         found = Properties(child(root, "metadata"))
         return builder.draft(
             self.kind,
-            **found.fields(created="date"),
-            metadata=found.metadata(
+            **found.fields(
+                created="date",
                 author=found.all("creator"),
                 publisher=found.first("publisher"),
                 keywords=found.all("subject"),
             ),
         )
-
-
-def _is_encrypted(package: Package) -> bool:
-    root = package.xml(ENCRYPTION)
-    methods = () if root is None else root.iter("{*}EncryptionMethod")
-    return any(value(method, "Algorithm") not in FONT_OBFUSCATION for method in methods)
 
 
 def _chapters(root: etree._Element | None, main: str) -> Iterator[str]:
@@ -76,10 +74,3 @@ def _chapters(root: etree._Element | None, main: str) -> Iterator[str]:
         if path not in seen:
             seen.add(path)
             yield path
-
-
-def _add_chapter(builder: TextBuilder, data: bytes) -> None:
-    text = decode(data, declared=declared_encoding(data))
-    page = parse(storable(text)) if text.strip() else None
-    if page is not None:
-        render(next(page.iter("body"), page), skip=has_no_text, builder=builder)

@@ -7,11 +7,7 @@ from collections.abc import Iterator
 from lxml import etree
 
 from lagotto.errors import EncryptedSourceError
-from lagotto.readers.base import (
-    Draft,
-    TextBuilder,
-    add_item,
-)
+from lagotto.readers.base import Draft, TextBuilder, add_item, collapsed
 from lagotto.readers.office.package import (
     Package,
     PackageReader,
@@ -37,7 +33,7 @@ class OdtReader(PackageReader):
     kind = "odt"
     noun = "OpenDocument text"
 
-    def draft(self, package: Package) -> Draft:
+    def draft_of(self, package: Package) -> Draft:
         if b"encryption-data" in package.read(MANIFEST):
             raise EncryptedSourceError(
                 package.source.label,
@@ -49,8 +45,9 @@ class OdtReader(PackageReader):
         found = Properties(child(package.xml(META), "meta"))
         return builder.draft(
             self.kind,
-            **found.fields(created="creation-date", updated="date"),
-            metadata=found.metadata(
+            **found.fields(
+                created="creation-date",
+                updated="date",
                 author=found.first("initial-creator") or found.first("creator"),
                 keywords=found.all("keyword"),
             ),
@@ -100,21 +97,14 @@ def _text(element: etree._Element) -> str:
 
 def _pieces(element: etree._Element) -> Iterator[str]:
     """White space in the file is layout: runs of it are one space."""
-    yield _collapsed(element.text)
+    yield collapsed(element.text)
     for item in element:
         name = local_name(item)
         if name in BREAKS:
             yield BREAKS[name]
         elif name and name not in WITHOUT_TEXT and name != "frame":
             yield from _pieces(item)
-        yield _collapsed(item.tail)
-
-
-def _collapsed(text: str | None) -> str:
-    if not text or not text.strip():
-        return " " if text else ""
-    start = " " if text[0].isspace() else ""
-    return start + " ".join(text.split()) + (" " if text[-1].isspace() else "")
+        yield collapsed(item.tail)
 
 
 def _rows(table: etree._Element) -> Iterator[list[str]]:

@@ -10,34 +10,29 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from posixpath import dirname, join, normpath
 from re import Pattern
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from lxml import etree
 
-from lagotto.documents import Document
 from lagotto.errors import (
     CorruptSourceError,
     EmptySourceError,
     EncryptedSourceError,
-    ReadError,
     SourceTooLargeError,
     UnsupportedFormatError,
 )
-from lagotto.readers.base import Draft, ReadOptions, Source, one_line, parse_iso_date
-from lagotto.readers.formats import OLE_MAGIC, SUFFIXES
+from lagotto.readers.base import Draft, Source, one_line, parse_iso_date
+from lagotto.readers.formats import OLE_MAGIC, FormatReader
 from lagotto.readers.language import language_code
 
-
-def parse_xml(data: bytes) -> etree._Element:
-    """Parse XML; entities are not resolved and nothing is fetched."""
-    parser = etree.XMLParser(
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
-    return etree.fromstring(data, parser)
+PARSING: dict[str, Any] = {
+    "resolve_entities": False,
+    "no_network": True,
+    "load_dtd": False,
+    "remove_comments": True,
+    "remove_pis": True,
+}
+"""Entities are not resolved and nothing is fetched."""
 
 
 def local_name(element: etree._Element) -> str:
@@ -47,9 +42,7 @@ def local_name(element: etree._Element) -> str:
 
 def children(element: etree._Element | None, *names: str) -> Iterator[etree._Element]:
     """The child elements with these local names."""
-    return (
-        (item for item in element if local_name(item) in names) if element is not None else iter(())
-    )
+    return (item for item in (() if element is None else element) if local_name(item) in names)
 
 
 def child(element: etree._Element | None, *path: str) -> etree._Element | None:
@@ -72,27 +65,20 @@ def small_number(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 8 else None
 
 
-class PackageReader:
+class PackageReader(FormatReader):
     """Reads one of the formats: a subclass makes the draft of an open package.
 
-    `noun` names the format in messages, such as `Word file`.
+    `noun` names the format in messages, such as `Word file`. Only the needed parts of a file are
+    unpacked.
     """
 
-    kind: str
     noun: str
 
-    @property
-    def suffixes(self) -> frozenset[str]:
-        """The suffixes of the format."""
-        return SUFFIXES[self.kind]
+    def draft(self, source: Source, *, limit: int) -> Draft:
+        with open_package(source, limit=limit, noun=self.noun) as package:
+            return self.draft_of(package)
 
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        """Only the needed parts of the file are unpacked, within `max_bytes`."""
-        with open_package(source, limit=options.max_bytes, noun=self.noun) as package:
-            draft = self.draft(package)
-        yield draft.document(source, options=options)
-
-    def draft(self, package: Package) -> Draft:
+    def draft_of(self, package: Package) -> Draft:
         """The text of a file, with its structure and properties."""
         raise NotImplementedError
 
@@ -102,21 +88,25 @@ SMALL = 10_000_000
 """Bytes; the compression ratio of smaller parts is not limited."""
 
 DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    OverflowError,
-    ValueError,
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, NotImplementedError),
+    *(OverflowError, ValueError),
 )
 
 
 @contextmanager
 def open_package(source: Source, *, limit: int, noun: str) -> Iterator[Package]:
     """Open an archive; damage found while it is open is a CorruptSourceError."""
-    _refuse_ole(source, limit=limit, noun=noun)
+    head = source.head(len(OLE_MAGIC))
+    if not head:
+        raise EmptySourceError(source.label, "empty file; leave it out")
+    if head == OLE_MAGIC:
+        if "EncryptedPackage".encode("utf-16-le") in source.read(limit=limit):
+            raise EncryptedSourceError(
+                source.label, f"password-protected {noun}; save it without a password"
+            )
+        raise UnsupportedFormatError(
+            source.label, "old binary Office format; save it as .docx, .pptx or .xlsx"
+        )
     try:
         with source.open() as stream, zipfile.ZipFile(stream) as archive:
             yield Package(archive, source, limit=limit, noun=noun)
@@ -124,21 +114,6 @@ def open_package(source: Source, *, limit: int, noun: str) -> Iterator[Package]:
         raise CorruptSourceError(source.label, f"damaged XML in this {noun} ({exc})") from exc
     except DAMAGE as exc:
         raise CorruptSourceError(source.label, f"damaged or truncated {noun} ({exc})") from exc
-
-
-def _refuse_ole(source: Source, *, limit: int, noun: str) -> None:
-    head = source.head(len(OLE_MAGIC))
-    if not head:
-        raise EmptySourceError(source.label, "empty file; leave it out")
-    if head != OLE_MAGIC:
-        return
-    if "EncryptedPackage".encode("utf-16-le") in source.read(limit=limit):
-        raise EncryptedSourceError(
-            source.label, f"password-protected {noun}; save it without a password"
-        )
-    raise UnsupportedFormatError(
-        source.label, "old binary Office format; save it as .docx, .pptx or .xlsx"
-    )
 
 
 class Relation(NamedTuple):
@@ -152,9 +127,9 @@ class Package:
     """The parts of an archive, unpacked on demand; all of them together within the limit."""
 
     def __init__(self, archive: zipfile.ZipFile, source: Source, *, limit: int, noun: str) -> None:
-        self._archive = archive
         self.source = source
-        self._limit = limit
+        self.limit = limit
+        self._archive = archive
         self._noun = noun
         self._unpacked = 0
 
@@ -170,45 +145,37 @@ class Package:
         return found
 
     def read(self, name: str | None) -> bytes:
-        """The bytes of a part; empty if there is no such part."""
+        """The bytes of a part, checked by the zip directory; empty if there is no such part."""
         part = self._archive.NameToInfo.get(name or "")
         if part is None:
             return b""
-        self._check(part)
-        with self._archive.open(part) as stream:
-            data = stream.read(part.file_size + 1)
-        if len(data) > part.file_size:
-            raise zipfile.BadZipFile(f"{part.filename} is larger than the zip directory says")
-        return data
-
-    def xml(self, name: str | None) -> etree._Element | None:
-        """A part as XML; None if there is no such part."""
-        data = self.read(name)
-        return parse_xml(data) if data else None
-
-    def _check(self, part: zipfile.ZipInfo) -> None:
-        """Check a part by the zip directory, before it is unpacked."""
         if part.flag_bits & 1:
             raise EncryptedSourceError(
                 self.source.label, "password-protected zip file; save it without a password"
             )
         self._unpacked += part.file_size
         bomb = part.file_size > SMALL and part.file_size > MAX_RATIO * part.compress_size
-        if bomb or self._unpacked > self._limit:
-            self.refuse_size(self._unpacked)
+        self.check_size(self._unpacked, bomb=bomb)
+        with self._archive.open(part) as stream:
+            data = stream.read(part.file_size + 1)
+        if len(data) > part.file_size:
+            raise zipfile.BadZipFile(f"{part.filename} is larger than the zip directory says")
+        return data
 
-    def refuse_size(self, size: int) -> NoReturn:
-        """Raise the error for a file that unpacks to more than its limit."""
-        raise SourceTooLargeError(
-            self.source.label,
-            f"unpacks to {size:,} bytes; the limits are {self._limit:,} bytes (max_bytes) and "
-            f"{MAX_RATIO} times the packed size",
-        )
+    def check_size(self, size: int, *, bomb: bool = False) -> None:
+        """SourceTooLargeError if what is unpacked, or the text made of it, takes too much."""
+        if bomb or size > self.limit:
+            raise SourceTooLargeError(
+                self.source.label,
+                f"unpacks to {size:,} bytes; the limits are {self.limit:,} bytes (max_bytes) and "
+                f"{MAX_RATIO} times the packed size",
+            )
 
-    @property
-    def limit(self) -> int:
-        """The bytes that all parts, and the text made of them, may take."""
-        return self._limit
+    def xml(self, name: str | None) -> etree._Element | None:
+        """A part as XML; None if there is no such part."""
+        parser = etree.XMLParser(**PARSING)
+        data = self.read(name)
+        return etree.fromstring(data, parser) if data else None
 
     def relations(self, part: str) -> dict[str, Relation]:
         """The parts that an Office Open XML part refers to, by id."""
@@ -244,12 +211,11 @@ PLACEHOLDERS = frozenset({"PowerPoint Presentation", "Presentation", "Untitled"}
 def core_properties(package: Package, *, title: str | None = None) -> dict[str, Any]:
     """The fields of a Draft that the properties give; `title` is used if they have none."""
     found = Properties(package.xml(CORE))
-    own = found.first("title")
-    return {
-        **found.fields(created="created", updated="modified"),
-        "title": title if own is None or own in PLACEHOLDERS else own,
-        "metadata": found.metadata(author=found.first("creator"), keywords=found.first("keywords")),
-    }
+    author, keywords = found.first("creator"), found.first("keywords")
+    fields = found.fields(created="created", updated="modified", author=author, keywords=keywords)
+    if fields["title"] is None or fields["title"] in PLACEHOLDERS:
+        fields["title"] = title
+    return fields
 
 
 class Properties:
@@ -269,17 +235,13 @@ class Properties:
         """All texts of that name."""
         return ", ".join(self._texts.get(name, ()))
 
-    def fields(self, *, created: str, updated: str = "") -> dict[str, Any]:
-        """The fields of a Draft but for the metadata; the dates have these names."""
+    def fields(self, *, created: str, updated: str = "", **metadata: str | None) -> dict[str, Any]:
+        """The fields of a Draft; the dates have these names, metadata are what is not empty."""
         return {
             "title": self.first("title"),
             "summary": self.first("description"),
             "language": language_code(self.first("language")),
             "created_at": parse_iso_date(self.first(created)),
             "updated_at": parse_iso_date(self.first(updated)),
+            "metadata": {name: text for name, text in metadata.items() if text},
         }
-
-    @staticmethod
-    def metadata(**known: str | None) -> dict[str, object]:
-        """The values that are not empty."""
-        return {name: text for name, text in known.items() if text}

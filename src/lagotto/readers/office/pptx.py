@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from lagotto.readers.base import Draft, TextBuilder, add_item, one_line
+from lagotto.readers.base import Draft, HeadingMark, TextBuilder, add_item, one_line
 from lagotto.readers.office.package import (
     Package,
     PackageReader,
@@ -38,7 +38,7 @@ class PptxReader(PackageReader):
     kind = "pptx"
     noun = "PowerPoint file"
 
-    def draft(self, package: Package) -> Draft:
+    def draft_of(self, package: Package) -> Draft:
         builder = TextBuilder()
         main = package.require(PRESENTATION)
         listed = children(child(package.xml(main), "sldIdLst"), "sldId")
@@ -48,9 +48,13 @@ class PptxReader(PackageReader):
             titled = _add_slide(builder, package.xml(slide))
             for relation in package.relations(slide).values():
                 if relation.kind == "notesSlide":
-                    _add_notes(builder, package.xml(relation.part))
+                    notes = child(package.xml(relation.part), "cSld", "spTree")
+                    for shape in _shapes(notes):
+                        text = "\n".join(text for _, text in _paragraphs(shape))
+                        if text and _placeholder(shape) == "body":
+                            builder.paragraph(f"Notes: {text}")
             if not titled and builder.length > start:
-                builder.section(f"Slide {number}", level=1, start=start)
+                builder.marks.append(HeadingMark(start, 1, f"Slide {number}"))
         return builder.draft(self.kind, **core_properties(package))
 
 
@@ -80,8 +84,7 @@ def _shapes(tree: etree._Element | None) -> Iterator[etree._Element]:
 
 def _placeholder(shape: etree._Element) -> str | None:
     """The kind of placeholder: `text` for a free text box, None for one without a type."""
-    properties = next(iter(children(shape, "nvSpPr")), None)
-    found = child(properties, "nvPr", "ph")
+    found = child(shape, "nvSpPr", "nvPr", "ph")
     return "text" if found is None else value(found, "type")
 
 
@@ -94,13 +97,6 @@ def _add_text(builder: TextBuilder, shape: etree._Element) -> None:
     for depth, text in paragraphs:
         add_item(items, one_line(text), depth=depth)
     builder.items(items)
-
-
-def _add_notes(builder: TextBuilder, notes: etree._Element | None) -> None:
-    for shape in _shapes(child(notes, "cSld", "spTree")):
-        if _placeholder(shape) == "body":
-            text = "\n".join(text for _, text in _paragraphs(shape))
-            builder.paragraph(f"Notes: {text}" if text else "")
 
 
 def _paragraphs(shape: etree._Element) -> Iterator[tuple[int, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from io import BytesIO
 
@@ -11,6 +12,7 @@ from lxml import etree
 
 from lagotto.readers.base import CELL, Draft, TextBuilder, one_line
 from lagotto.readers.office.package import (
+    PARSING,
     Package,
     PackageReader,
     child,
@@ -41,14 +43,13 @@ class XlsxReader(PackageReader):
     kind = "xlsx"
     noun = "Excel file"
 
-    def draft(self, package: Package) -> Draft:
-        stem = package.source.stem  # rather than the name of the first sheet
+    def draft_of(self, package: Package) -> Draft:
         main = package.require(WORKBOOK)
         relations = package.relations(main)
         parts = {relation.kind: relation.part for relation in relations.values()}
-        workbook = package.xml(main)
+        workbook, texts = package.xml(main), package.xml(parts.get("sharedStrings"))
         cells = Cells(
-            texts=_shared_texts(package.xml(parts.get("sharedStrings"))),
+            texts=[one_line(_rich_text(item)) for item in children(texts, "si")],
             dates=_date_styles(package.xml(parts.get("styles"))),
             since_1904=value(child(workbook, "workbookPr"), "date1904") in ("1", "true"),
         )
@@ -56,72 +57,50 @@ class XlsxReader(PackageReader):
         sheets = children(child(workbook, "sheets"), "sheet")
         for sheet, relation in related(relations, sheets):
             if relation.kind == "worksheet":
-                table = Table(package, used=builder.length)
-                for row in _rows(package.read(relation.part)):
-                    table.add(cells.of_row(row), number=small_number(value(row, "r")))
-                if table.rows:
+                rows, numbers = _table(package, relation.part, cells, used=builder.length)
+                if numbers:
                     builder.heading(value(sheet, "name") or "", level=1)
-                    builder.table(table.cells(), numbers=table.numbers)
-        return builder.draft(self.kind, **core_properties(package, title=stem))
+                    builder.table(rows, numbers=numbers)
+        # not the name of the first sheet
+        fields = core_properties(package, title=package.source.stem)
+        return builder.draft(self.kind, **fields)
 
 
-def _rows(data: bytes) -> Iterator[etree._Element]:
-    """The rows of a sheet, one at a time: the tree of a large sheet would take a gigabyte."""
-    if not data:
-        return
-    rows = etree.iterparse(
-        BytesIO(data),
-        tag="{*}row",
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
-    for _, row in rows:
-        yield row
+def _table(
+    package: Package, part: str, cells: Cells, *, used: int
+) -> tuple[Iterator[list[str]], list[int]]:
+    """The rows of a sheet that have a value, with the same columns each, and their numbers.
+
+    The text that they take is within the limit, as is what was `used` before. Rows are read one at
+    a time: the tree of a large sheet would take a gigabyte.
+    """
+    data = package.read(part)
+    rows: list[dict[int, str]] = []
+    numbers: list[int] = []
+    columns: set[int] = set()
+    number, size = 0, used
+    for _, row in etree.iterparse(BytesIO(data), tag="{*}row", **PARSING) if data else ():
+        number = max(small_number(value(row, "r")) or 0, number + 1)
+        if found := cells.of_row(row):
+            rows.append(found)
+            numbers.append(number)
+            columns |= found.keys()
+            size += sum(map(len, found.values()))
+            package.check_size(size + len(CELL) * len(columns) * len(rows))
         row.clear()
         while row.getprevious() is not None:
             del row.getparent()[0]
+    ordered = sorted(columns)
+    return ([row.get(column, "") for column in ordered] for row in rows), numbers
 
 
-class Table:
-    """The cells of a sheet that have a value, and the text they take, within the limit."""
-
-    def __init__(self, package: Package, *, used: int) -> None:
-        self.rows: list[dict[int, str]] = []
-        self.numbers: list[int] = []
-        self._number = 0
-        self._columns: set[int] = set()
-        self._package = package
-        self._size = used
-
-    def add(self, row: dict[int, str], *, number: int | None) -> None:
-        """Add a row, texts by column; one without a `number` follows the one before."""
-        self._number = max(number or 0, self._number + 1)
-        if not row:
-            return
-        self.rows.append(row)
-        self.numbers.append(self._number)
-        self._columns |= row.keys()
-        self._size += sum(map(len, row.values()))
-        total = self._size + len(CELL) * len(self._columns) * len(self.rows)
-        if total > self._package.limit:
-            self._package.refuse_size(total)
-
-    def cells(self) -> Iterator[list[str]]:
-        """All rows, with the same columns each."""
-        columns = sorted(self._columns)
-        return ([row.get(column, "") for column in columns] for row in self.rows)
-
-
+@dataclass(frozen=True, slots=True)
 class Cells:
     """Turns the cells of rows into texts."""
 
-    def __init__(self, *, texts: list[str], dates: set[int], since_1904: bool) -> None:
-        self._texts = texts
-        self._dates = dates
-        self._epoch = datetime(1904, 1, 1) if since_1904 else datetime(1899, 12, 30)
+    texts: list[str]
+    dates: set[int]
+    since_1904: bool
 
     def of_row(self, row: etree._Element) -> dict[int, str]:
         """The cells that are not blank, by column from 0."""
@@ -129,25 +108,26 @@ class Cells:
         column = -1
         for cell in children(row, "c"):
             column = _column(value(cell, "r"), default=column + 1)
-            text = one_line(self._text(cell))
-            if text:
+            if text := one_line(self._text(cell)):
                 found[column] = text
         return found
 
     def _text(self, cell: etree._Element) -> str:
-        kind = value(cell, "t")
+        kind = value(cell, "t") or "n"
         if kind == "inlineStr":
             return _rich_text(child(cell, "is"))
         held = child(cell, "v")
         text = (held.text or "").strip() if held is not None else ""
         if kind == "s":
             index = small_number(text)
-            return self._texts[index] if index is not None and index < len(self._texts) else ""
+            return self.texts[index] if index is not None and index < len(self.texts) else ""
         if kind == "b":
             return {"1": "TRUE", "0": "FALSE"}.get(text, text)
-        if kind in (None, "n") and small_number(value(cell, "s")) in self._dates:
+        if kind != "n":
+            return text
+        if small_number(value(cell, "s")) in self.dates:
             return self._date(text) or text
-        return _plain_number(text) if kind in (None, "n") else text
+        return _plain_number(text)
 
     def _date(self, written: str) -> str | None:
         try:
@@ -159,7 +139,8 @@ class Cells:
         seconds = round(days * 86_400)
         if days < 1:
             return str(timedelta(seconds=seconds))
-        moment = self._epoch + timedelta(seconds=seconds)
+        epoch = datetime(1904, 1, 1) if self.since_1904 else datetime(1899, 12, 30)
+        moment = epoch + timedelta(seconds=seconds)
         return moment.date().isoformat() if seconds % 86_400 == 0 else moment.isoformat(sep=" ")
 
 
@@ -184,10 +165,6 @@ def _column(reference: str | None, *, default: int) -> int:
     return index - 1
 
 
-def _shared_texts(root: etree._Element | None) -> list[str]:
-    return [one_line(_rich_text(item)) for item in children(root, "si")]
-
-
 def _rich_text(item: etree._Element | None) -> str:
     """The text of all runs, without the readings of Japanese words."""
     pieces = []
@@ -203,12 +180,9 @@ def _date_styles(root: etree._Element | None) -> set[int]:
         small_number(value(item, "numFmtId")): _shows_date(value(item, "formatCode") or "")
         for item in children(child(root, "numFmts"), "numFmt")
     }
-    found = set()
-    for index, style in enumerate(children(child(root, "cellXfs"), "xf")):
-        code = small_number(value(style, "numFmtId"))
-        if own.get(code, code in DATE_FORMATS):
-            found.add(index)
-    return found
+    styles = children(child(root, "cellXfs"), "xf")
+    codes = [small_number(value(style, "numFmtId")) for style in styles]
+    return {index for index, code in enumerate(codes) if own.get(code, code in DATE_FORMATS)}
 
 
 def _shows_date(code: str) -> bool:
