@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from lagotto.documents import Document, Heading, Page, Span
 from lagotto.errors import ConfigError
-from lagotto.mcp.agent import Agent
 from lagotto.mcp.budget import LEAST_TOKENS, MOST_TOKENS, on_wire
 from lagotto.mcp.documents import excerpt
 from lagotto.mcp.tools import TOOLS, Arguments, Tool

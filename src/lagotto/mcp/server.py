@@ -15,11 +15,10 @@ from mcp.shared.exceptions import MCPError
 from lagotto import __version__
 from lagotto.base.protocol import AsyncBase, BaseVerbs, page_of_documents
 from lagotto.documents import Document, Span
-from lagotto.mcp.agent import Agent
 from lagotto.mcp.budget import DEFAULT_TOKENS, MOST_TOKENS, cut, most
 from lagotto.mcp.documents import URI_TEMPLATE, DocumentAddress, excerpt
 from lagotto.mcp.quotation import label, shortened, to_json
-from lagotto.mcp.tools import TOOLS, Tool, found_document
+from lagotto.mcp.tools import TOOLS, Agent, Tool, found_document
 
 MOST_NAMES = 20
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, Self
@@ -17,8 +19,13 @@ from lagotto.context.cite import CitationKey, cited, key_of, key_of_text
 from lagotto.context.formats import CUT
 from lagotto.context.passages import stitched
 from lagotto.documents import DEFAULT_COLLECTION, Document, Record, Span
-from lagotto.errors import CitationError, ConfigError, ReplaceRefusedError
-from lagotto.mcp.agent import Agent
+from lagotto.errors import (
+    CitationError,
+    ConfigError,
+    DeadlineExceeded,
+    LagottoError,
+    ReplaceRefusedError,
+)
 from lagotto.mcp.budget import (
     BYTES_PER_TOKEN,
     DEFAULT_TOKENS,
@@ -56,6 +63,7 @@ from lagotto.mcp.quotation import (
     visible,
     visible_fields,
 )
+from lagotto.request_context import RequestContext
 from lagotto.results import Results, RetrievalResult
 from lagotto.retrieval.documents import Highlighter
 
@@ -74,6 +82,39 @@ class Arguments(Record):
 
     max_tokens: MaxTokens = DEFAULT_TOKENS
     cursor: str | None = None
+
+
+TIMEOUT = 60.0
+"""Seconds for a call."""
+
+
+class Agent:
+    """A caller of the tools, here one with a base of its own.
+
+    `base` shows what it may see and nothing else. `writes` is whether the tools that change the
+    base are there; a base that is not its own checks that as well.
+    """
+
+    def __init__(self, base: BaseVerbs, *, writes: bool = False) -> None:
+        self.base = base
+        self.writes = writes
+
+    def context(self) -> RequestContext:
+        """The context of a search with a deadline."""
+        return RequestContext(timeout=TIMEOUT)
+
+    @asynccontextmanager
+    async def admission(self) -> AsyncIterator[None]:
+        """Work on a call inside, until the deadline; it may have to wait for others."""
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                yield
+        except TimeoutError:
+            raise DeadlineExceeded(f"the call took longer than {TIMEOUT:g} s") from None
+
+    def message(self, error: Exception) -> str | None:
+        """What the agent may know of an error, None for one that is not foreseen."""
+        return str(error) if isinstance(error, LagottoError) else None
 
 
 Run = Callable[[Agent, Any], Awaitable[str]]

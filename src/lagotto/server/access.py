@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import builtins
 import hashlib
 import hmac
 import secrets
@@ -130,7 +131,19 @@ class ApiKeys:
 
         ConfigError if an active key has this name.
         """
-        _check(name, scopes, collections, filters)
+        if not name.strip():
+            raise ConfigError("a key needs a name; pass --name NAME")
+        if unknown := sorted(set(scopes) - set(SCOPES)):
+            raise ConfigError(f"no scope is called {unknown[0]!r}; there are {', '.join(SCOPES)}")
+        if not scopes:
+            raise ConfigError(f"a key needs scopes; there are {', '.join(SCOPES)}")
+        if collections is not None and not all(collections):
+            raise ConfigError("a collection needs a name; write --collections a,b")
+        if filters is not None and fields(filters) & NEVER_IN_FILTERS:
+            raise ConfigError(
+                "the filter of a key can't have the field page: it is about documents; filter by "
+                "collection or metadata"
+            )
         if taken := await self._named(name, "active"):
             raise ConfigError(
                 f"the key {taken[0][1].id} is called {name!r}; choose another name, or revoke it"
@@ -166,9 +179,7 @@ class ApiKeys:
 
         ConfigError if there is none, or several.
         """
-        found: Sequence[tuple[str, ApiKey]] = [
-            (digest, key) for digest, key in await self._items() if key.id == name
-        ]
+        found = [item for item in await self._items() if item[1].id == name]
         for state in get_args(KeyState):
             found = found or await self._named(name, state)
         if found and found[-1][1].revoked_at is not None:
@@ -183,19 +194,16 @@ class ApiKeys:
         await self._values.put(KIND, digest, revoked.model_dump(mode="json"))
         return revoked
 
-    async def _items(self) -> Sequence[tuple[str, ApiKey]]:
+    async def _items(self) -> builtins.list[tuple[str, ApiKey]]:
         """All keys with their hashes, the oldest first."""
         items = await self._values.items(KIND)
         found = [(item.name, ApiKey.model_validate(item.value)) for item in items]
         return sorted(found, key=lambda item: (item[1].created_at, item[1].id))
 
-    async def _named(self, name: str, state: KeyState) -> Sequence[tuple[str, ApiKey]]:
+    async def _named(self, name: str, state: KeyState) -> builtins.list[tuple[str, ApiKey]]:
         now = datetime.now(UTC)
-        return [
-            (digest, key)
-            for digest, key in await self._items()
-            if key.name == name and key.state(now) == state
-        ]
+        items = await self._items()
+        return [item for item in items if item[1].name == name and item[1].state(now) == state]
 
     async def access(self, secret: str) -> Access | None:
         """What the holder of a key may do; None for one that is unknown, expired or revoked."""
@@ -242,24 +250,3 @@ def digest_of(secret: str) -> str:
 def _written(random: bytes) -> str:
     checksum = zlib.crc32(random).to_bytes(CHECKSUM_BYTES, "big")
     return PREFIX + base64.urlsafe_b64encode(random + checksum).decode().rstrip("=")
-
-
-def _check(
-    name: str,
-    scopes: Sequence[str],
-    collections: Sequence[str] | None,
-    filters: Filter | None,
-) -> None:
-    if not name.strip():
-        raise ConfigError("a key needs a name; pass --name NAME")
-    if unknown := sorted(set(scopes) - set(SCOPES)):
-        raise ConfigError(f"no scope is called {unknown[0]!r}; there are {', '.join(SCOPES)}")
-    if not scopes:
-        raise ConfigError(f"a key needs scopes; there are {', '.join(SCOPES)}")
-    if collections is not None and not all(collections):
-        raise ConfigError("a collection needs a name; write --collections a,b")
-    if filters is not None and fields(filters) & NEVER_IN_FILTERS:
-        raise ConfigError(
-            "the filter of a key can't have the field page: it is about documents; filter by "
-            "collection or metadata"
-        )

@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 from pydantic.json_schema import models_json_schema
 from pydantic_core import to_json
 from starlette.requests import Request as HttpRequest
@@ -24,9 +24,8 @@ from lagotto.documents import LANGUAGE_TAG
 from lagotto.prefs import SearchRequest, Verb
 from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.server.access import Access, Scope, Visibility
-from lagotto.server.problems import MEDIA_TYPE, Problem, ProblemDetails, invalid
+from lagotto.server.problems import MEDIA_TYPE, Answer, Problem, ProblemDetails, invalid
 from lagotto.server.request_body import AddBody, SearchBody, limited, nested
-from lagotto.server.responses import record
 from lagotto.server.state import ServerState, client_of, state_of
 
 if TYPE_CHECKING:
@@ -129,10 +128,6 @@ class Operation:
         """What it does, in one line."""
         return (self.run.__doc__ or "").partition("\n")[0]
 
-    def as_link(self) -> Operation:
-        """The same with all settings in the address."""
-        return replace(self, method="GET", name=f"{self.name}ByLink")
-
     async def __call__(self, http: HttpRequest) -> Response:
         """Answer a request."""
         http.scope["operation"] = self.name
@@ -150,9 +145,9 @@ class Operation:
     async def _arguments(self, http: HttpRequest, state: ServerState) -> Any:
         if self.takes is None:
             return None
-        if self.method != "POST":
-            return self._query(self.takes, http)
-        return await self._body(self.takes, http, state)
+        if self.method == "POST":
+            return await self._body(self.takes, http, state)
+        return self._query(self.takes, http)
 
     async def _body(self, takes: type[BaseModel], http: HttpRequest, state: ServerState) -> Any:
         kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -192,6 +187,12 @@ class Operation:
         return Response(to_json(content), status_code=self.status, media_type=self.media_type)
 
 
+def record(name: str, fields: Mapping[str, Any]) -> type[Answer]:
+    """An answer with fields of these types, all of them required."""
+    required: dict[str, Any] = {key: (kind, ...) for key, kind in fields.items()}
+    return create_model(name, __base__=Answer, **required)
+
+
 def operation(
     address: str, answer: type[BaseModel] | Mapping[str, Any] | None, **settings: Any
 ) -> Callable[[Handler], Operation]:
@@ -215,13 +216,13 @@ def operation(
 
 def operations_of(*modules: ModuleType) -> tuple[Operation, ...]:
     """The operations that modules declare, each before its permalink."""
-    declared = [each for module in modules for each in vars(module).values()]
-    return tuple(
-        found
-        for each in declared
-        if isinstance(each, Operation)
-        for found in ([each, each.as_link()] if each.permalink else [each])
-    )
+    found: list[Operation] = []
+    for each in (each for module in modules for each in vars(module).values()):
+        if isinstance(each, Operation):
+            found.append(each)
+            if each.permalink:
+                found.append(replace(each, method="GET", name=f"{each.name}ByLink"))
+    return tuple(found)
 
 
 _PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
@@ -264,6 +265,16 @@ def openapi(operations: Sequence[Operation]) -> Schema:
 
 
 def _described(operation: Operation, references: dict[Any, Schema], schemas: Schema) -> Schema:
+    problem = {MEDIA_TYPE: {"schema": references[ProblemDetails, "serialization"]}}
+    schema = references[operation.answer, "serialization"] if operation.answer else {}
+    responses = {
+        operation.status: {
+            "description": operation.summary,
+            "content": {operation.media_type: {"schema": schema}},
+        }
+    }
+    for status in sorted(_problems(operation)):
+        responses[status] = {"description": "A problem.", "content": problem}
     described: Schema = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -272,7 +283,7 @@ def _described(operation: Operation, references: dict[Any, Schema], schemas: Sch
             for name in _PARAMETER.findall(operation.path)
             for schema in [{"type": "string", "minLength": 1}]
         ],
-        "responses": _responses(operation, references),
+        "responses": {str(status): response for status, response in responses.items()},
         "security": [{"key": []}, {}] if operation.scope else [],
     }
     if operation.takes is None:
@@ -319,22 +330,11 @@ def _resolved(schema: Schema, schemas: Schema) -> Schema:
     return found
 
 
-def _responses(operation: Operation, references: dict[Any, Schema]) -> Schema:
-    schema = references[operation.answer, "serialization"] if operation.answer else {}
-    answer = {"content": {operation.media_type: {"schema": schema}}}
-    problem = {"content": {MEDIA_TYPE: {"schema": references[ProblemDetails, "serialization"]}}}
-    return {
-        str(operation.status): {"description": operation.summary, **answer},
-        **{
-            str(status): {"description": "A problem.", **problem}
-            for status in sorted(_problems(operation))
-        },
-    }
-
-
 def _problems(operation: Operation) -> set[int]:
     """The statuses of problems that an operation may end with."""
     found = {*operation.problems, 400, 500}
+    if "{" in operation.path:
+        found.add(404)
     if operation.scope is not None:
         found |= {401, 403, 503}
     if operation.takes is not None:

@@ -28,7 +28,6 @@ from lagotto.server.tasks import (
     StoredTask,
     Task,
     TaskQueue,
-    TaskRun,
     TaskWorker,
     Upload,
     Writes,
@@ -103,9 +102,8 @@ async def died(running: asyncio.Task[None]) -> None:
 async def test_what_is_done_is_not_done_again_by_another_process(base: Base) -> None:
     setting = Setting(base, lease=0.3)
     task = await setting.queue.submit(FILES, Access())
-    claimed = await setting.worker()._claim()
-    assert claimed is not None
-    run = TaskRun(claimed, setting.queue, base)
+    run = await setting.worker()._claim()
+    assert run is not None
     running = asyncio.create_task(run.run())
     await setting.until(task, first_is_done)
     await died(running)
@@ -141,7 +139,7 @@ async def test_a_process_that_lost_its_lease_changes_nothing(base: Base) -> None
     await asyncio.sleep(0.01)  # more than the lease
     assert await quick._claim() is not None
     before = await setting.stored(task)
-    await TaskRun(lost, setting.queue, base).run()
+    await lost.run()
     assert await setting.stored(task) == before
     assert before.owner == quick._owner
     assert await setting.values.data(UPLOAD, f"{task.id}/000000") == FILES[0].data
@@ -186,12 +184,12 @@ async def test_uploads_of_one_document_are_done_in_order(base: Base) -> None:
     )
     left = await setting.worker()._claim()
     assert left is not None
-    assert left.name == first.id
+    assert left._stored.task.id == first.id
     claimed = await setting.worker()._claim()
     assert claimed is not None
-    assert claimed.name == other.id  # not the second one, which waits for the first
+    assert claimed._stored.task.id == other.id  # not the second one, which waits for the first
     assert await setting.worker()._claim() is None
-    over = StoredTask.model_validate(left.value).model_copy(update={"lease_until": 0.0})
+    over = left._stored.model_copy(update={"lease_until": 0.0})
     await setting.values.put(TASK, first.id, over.model_dump(mode="json"))
     running = asyncio.create_task(setting.worker().run())
     await setting.until(second, lambda stored: stored.task.state == "succeeded")
@@ -211,7 +209,8 @@ async def test_a_process_that_wakes_up_late_does_not_bring_the_older_upload_back
     base.held = {"r1"}
     claimed = await setting.worker()._claim()
     assert claimed is not None
-    late = asyncio.create_task(TaskRun(claimed, TaskQueue(setting.values, PATIENT), base).run())
+    claimed._queue = TaskQueue(setting.values, PATIENT)
+    late = asyncio.create_task(claimed.run())
     async with asyncio.timeout(60):
         while base.begun != ["r1"]:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
