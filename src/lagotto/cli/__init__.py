@@ -55,7 +55,6 @@ class MaskedStream:
         self._secrets = secrets
 
     def write(self, text: str) -> int:
-        """Write `text` without the secrets."""
         self._stream.write(mask_secrets(text, self._secrets))
         return len(text)
 

@@ -27,7 +27,6 @@ from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
     from lagotto.base.blocking import KnowledgeBase
-    from lagotto.context import CitedPassage
     from lagotto.documents import Chunk, Document
     from lagotto.filters import Filter
 
@@ -105,25 +104,21 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a document or a cited passage. The fields of a document, and its text or chunks."""
-    passage: CitedPassage | None = None
+    console = stdout()
     with open_existing(base) as kb:
         if CITATION.fullmatch(name):
             passage = kb.resolve(name)
-        else:
-            listed = find_document(kb, name, collection=collection)
-            document = kb.get(listed.id, collection=listed.collection)
-            if document is None:
-                raise ConfigError(f"the document {listed.id} was removed a moment ago")
-            home = document.collection
-            pieces = kb.chunks(document.id, collection=home) if chunks else []
-    console = stdout()
-    if passage is not None:
-        if as_json:
-            print_json(passage.model_dump(mode="json"))
-        else:
-            console.print(one_line(passage.label), style="bold")
-            console.print(printable(passage.text))
-        return
+            if as_json:
+                print_json(passage.model_dump(mode="json"))
+            else:
+                console.print(one_line(passage.label), style="bold")
+                console.print(printable(passage.text))
+            return
+        listed = find_document(kb, name, collection=collection)
+        document = kb.get(listed.id, collection=listed.collection)
+        if document is None:
+            raise ConfigError(f"the document {listed.id} was removed a moment ago")
+        pieces = kb.chunks(document.id, collection=document.collection) if chunks else []
     if as_json:
         parts = {"chunks": [piece.model_dump(mode="json") for piece in pieces]} if chunks else {}
         print_json({**document.model_dump(mode="json"), **parts})

@@ -41,19 +41,19 @@ def models(
 def _list(*, as_json: bool) -> None:
     from lagotto.models.fetch import known_models
 
-    models = known_models()
+    models = known_models().values()
     if as_json:
-        print_json([_described(model) for model in models.values()])
+        print_json([_described(model) for model in models])
         return
     from lagotto.cli.render import print_table
 
     for kind in KINDS:
+        columns = (f"{kind}s", "state", "MB", "languages", "good for")
         rows = [
             (model.name, model.state(), str(model.megabytes), model.languages, model.good_for)
-            for model in models.values()
+            for model in models
             if model.kind == kind
         ]
-        columns = (f"{kind}s", "state", "MB", "languages", "good for")
         print_table(stdout(), columns, rows, whole=f"{kind}s", wrapped="good for")
 
 

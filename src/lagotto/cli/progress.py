@@ -51,7 +51,6 @@ class ProgressBar:
 
     @property
     def kept(self) -> str:
-        """What an interrupted command leaves."""
         return f"{counted(self.stored, 'document')} stored"
 
 
@@ -74,7 +73,6 @@ class RebuildMeter(ProgressBar):
         return f"the base is unchanged; {counted(self.stored, 'rebuilt document')} kept"
 
     def __call__(self, done: RebuildProgress) -> None:
-        """Update the bar."""
         self.stored = done.done
         rate = done.chunks / done.seconds if done.seconds else 0.0
         self._bar.update(
@@ -89,7 +87,6 @@ class CopyMeter(ProgressBar):
     """The progress of a copy: one half of the bar is copying, the other verifying."""
 
     def __call__(self, done: CopyReport) -> None:
-        """Show a report of the copy."""
         self.stored = done.copied + done.unchanged
         self._bar.update(
             self._task,
@@ -103,7 +100,6 @@ class FetchMeter(ProgressBar):
     """The progress of a download."""
 
     def __call__(self, file: str, arrived: int, total: int | None) -> None:
-        """Show how much of a file has arrived."""
         size = f" of {total / 1e6:.1f}" if total else ""
         counts = f"{arrived / 1e6:.1f}{size} MB"
         self._bar.update(self._task, total=total, completed=arrived, counts=counts, file=file)
@@ -117,7 +113,6 @@ class Meter(ProgressBar):
         self._next_line = FIRST_LINE
 
     def __call__(self, done: Progress) -> None:
-        """Show a report of the ingest."""
         self.stored = done.added + done.updated + done.unchanged
         rate = done.embedded / done.seconds if done.seconds else 0.0
         counts = f"{done.read} read"

@@ -63,7 +63,6 @@ class Access:
     key_hash: str | None = field(default=None, compare=False, repr=False)
 
     def check(self, scope: Scope) -> None:
-        """Raise a problem unless the scope is among those of the key."""
         if scope not in self.scopes:
             raise Problem(
                 "Forbidden",
@@ -72,7 +71,6 @@ class Access:
 
     @property
     def is_admin(self) -> bool:
-        """Whether it may see the work of other keys."""
         return "admin" in self.scopes and self.visibility.everything
 
 
@@ -162,7 +160,6 @@ class ApiKeys:
         return secret, key
 
     async def list(self) -> list[ApiKey]:
-        """All keys, the oldest first."""
         return [key for _, key in await self._items()]
 
     async def exist(self) -> bool:
@@ -170,7 +167,6 @@ class ApiKeys:
         return bool(await self._values.items(KIND, limit=1))
 
     async def any_active(self) -> bool:
-        """Whether there is a key that can be used."""
         now = datetime.now(UTC)
         return any(key.state(now) == "active" for key in await self.list())
 
@@ -195,7 +191,6 @@ class ApiKeys:
         return revoked
 
     async def _items(self) -> builtins.list[tuple[str, ApiKey]]:
-        """All keys with their hashes, the oldest first."""
         items = await self._values.items(KIND)
         found = [(item.name, ApiKey.model_validate(item.value)) for item in items]
         return sorted(found, key=lambda item: (item[1].created_at, item[1].id))
@@ -227,7 +222,6 @@ class ApiKeys:
 
 
 def make_key() -> str:
-    """A new key."""
     return _written(secrets.token_bytes(SECRET_BYTES))
 
 

@@ -49,7 +49,6 @@ class Gate:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait."""
         return len(self._entries)
 
     @asynccontextmanager

@@ -98,7 +98,6 @@ class BatchingEmbedder(SingleQueryEmbedder):
 
     @property
     def waiting(self) -> int:
-        """Queries that wait for the model."""
         return len(self._waiting)
 
     async def _embed_query(self, text: str) -> Vectors:

@@ -9,6 +9,7 @@ import re
 import sys
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
@@ -34,16 +35,23 @@ HEADERS = {
 pages of other sites, nor keep it for the next user of the machine."""
 
 
-class RequestLog:
-    """Gives each request an id, logs its outcome, and turns failures into a problem."""
+class HttpMiddleware(ABC):
+    """Passes what is no request, the start and the end of the server, on to `app`. Pure ASGI."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+        await (self.handle if scope["type"] == "http" else self.app)(scope, receive, send)
+
+    @abstractmethod
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
+class RequestLog(HttpMiddleware):
+    """Gives each request an id, logs its outcome, and turns failures into a problem."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         # the id that the caller or a proxy gave, if it has the form of one
         request_id = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
         request_id = request_id if _REQUEST_ID.fullmatch(request_id) else uuid4().hex
@@ -128,7 +136,7 @@ def callers_trace(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[None]:
         context.detach(token)
 
 
-class BrowserGuard:
+class BrowserGuard(HttpMiddleware):
     """Refuses what pages of other sites ask for, unless their origin is `allowed`.
 
     A browser sends whatever a page asks for, with the network of its user: `<img>` and `<object>`
@@ -138,15 +146,11 @@ class BrowserGuard:
     """
 
     def __init__(self, app: ASGIApp, *, allowed: Collection[str], views: Collection[str]) -> None:
-        self.app = app
+        super().__init__(app)
         self._allowed = allowed
         self._views = views
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -178,20 +182,14 @@ class BrowserGuard:
         return http.headers.get("sec-fetch-site") in FOREIGN and not follows_link
 
 
-class CancelOnDisconnect:
+class CancelOnDisconnect(HttpMiddleware):
     """Cancels the work on a request when its client disconnects.
 
-    Pure ASGI. Once the body is complete, nobody but this waits for messages, and the application
+    Once the body is complete, nobody but this waits for messages, and the application
     is told of the disconnect here.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         complete, gone = asyncio.Event(), asyncio.Event()
 
         async def next_message() -> Message:

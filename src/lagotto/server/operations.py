@@ -54,7 +54,6 @@ class Call:
 
     @property
     def base(self) -> ScopedBase:
-        """The base as the caller sees it."""
         return self.state.scoped_to(self.access, self.http)
 
     async def search_request(self, verb: Verb | Literal["why_not"]) -> SearchRequest:
@@ -64,7 +63,6 @@ class Call:
 
     @property
     def context(self) -> RequestContext:
-        """The deadline of the request, and its id as the trace id."""
         most = self.state.settings.timeout
         wanted = self.arguments.timeout if isinstance(self.arguments, SearchBody) else None
         return RequestContext(
@@ -92,7 +90,6 @@ class Call:
         return size > WIDE_BYTES or wide
 
     def path(self, name: str) -> str:
-        """A parameter in the path."""
         return str(self.http.path_params[name])
 
 
@@ -125,11 +122,9 @@ class Operation:
 
     @property
     def summary(self) -> str:
-        """What it does, in one line."""
         return (self.run.__doc__ or "").partition("\n")[0]
 
     async def __call__(self, http: HttpRequest) -> Response:
-        """Answer a request."""
         http.scope["operation"] = self.name
         state = state_of(http)
         access = ANONYMOUS
@@ -242,7 +237,7 @@ FORM: Schema = {
 
 
 def openapi(operations: Sequence[Operation]) -> Schema:
-    """The document."""
+    """The OpenAPI document of these operations."""
     records: list[tuple[type[BaseModel], Any]] = [(ProblemDetails, "serialization")]
     records += [(each.takes, "validation") for each in operations if each.takes]
     records += [(each.answer, "serialization") for each in operations if each.answer]

@@ -105,7 +105,6 @@ class Problem(Exception):  # noqa: N818
             self.headers.setdefault("Retry-After", RETRY_AFTER)
 
     def details(self, request_id: str) -> ProblemDetails:
-        """The problem as it is sent."""
         return ProblemDetails(
             type=f"/problems/{self.name}",
             title=title_of(self.name),
@@ -177,7 +176,6 @@ def _fields(error: ValidationError, start: str) -> Iterator[FieldProblem]:
 
 
 def invalid_field(name: str, detail: str) -> Problem:
-    """The problem of a request with one wrong field."""
     field = FieldProblem(pointer=f"/{name}", detail=detail)
     return Problem("InvalidRequest", f"/{name}: {detail}", fields=[field])
 
@@ -188,7 +186,6 @@ def no_document(document_id: str, collection: str) -> Problem:
 
 
 def problem_response(http: HttpRequest, problem: Problem) -> Response:
-    """The answer with a problem."""
     http.scope["problem"] = problem.name
     body = to_json(problem.details(http.scope["request_id"]))
     return Response(body, problem.status, problem.headers, MEDIA_TYPE)

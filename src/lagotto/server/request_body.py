@@ -103,7 +103,6 @@ class SearchBody(SettingsBody):
         return max((count for count in counts if isinstance(count, int)), default=0)
 
     def request(self, verb: Verb | Literal["why_not"], context: RequestContext) -> SearchRequest:
-        """The search of this body."""
         names = self.model_fields_set & {*SettingsBody.model_fields, "filters"}
         settings = {name: value for name in names if (value := getattr(self, name)) is not None}
         vector = None

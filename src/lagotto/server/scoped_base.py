@@ -105,10 +105,6 @@ Observe = Callable[[SearchRequest, Awaitable[Any]], Awaitable[Any]]
 """Awaits the answer to a search, and notes how it ends."""
 
 
-async def _unobserved(_: SearchRequest, work: Awaitable[Any]) -> Any:
-    return await work
-
-
 class ScopedBase(BaseVerbs):
     """The verbs of a base for one caller, within its visibility and the limits of the server."""
 
@@ -118,7 +114,7 @@ class ScopedBase(BaseVerbs):
         access: Access,
         *,
         settings: ServerSettings,
-        observe: Observe = _unobserved,
+        observe: Observe | None = None,
     ) -> None:
         self._base = base
         self._access = access
@@ -159,7 +155,8 @@ class ScopedBase(BaseVerbs):
     async def answer(self, request: SearchRequest) -> Any:
         """What the caller may see of the answer to a search."""
         checked = self.checked(request)
-        found = await self._observe(checked, self._answer(checked))
+        work = self._answer(checked)
+        found = await (self._observe(checked, work) if self._observe else work)
         return found if checked.preferences.debug else _with_stats(found, _without_measurements)
 
     async def _answer(self, request: SearchRequest) -> Any:
@@ -249,12 +246,7 @@ class ScopedBase(BaseVerbs):
             counts.add(document)
         return counts.answer(complete=True)
 
-    def default_settings(self) -> dict[str, Any]:
-        """The settings of a search that sets none."""
-        return self._base.prefs.model_dump(mode="json", exclude={"query_text"})
-
     async def info(self) -> StoreInfo:
-        """The state of the whole base, for callers that see all of it."""
         if not self._visibility.everything:
             raise Problem("Forbidden", "this key sees a part of the base; use /v1/collections")
         return await self._base.info()
@@ -328,7 +320,6 @@ def stats_of(found: Any) -> RetrievalStats:
 
 
 def _with_stats(found: Any, change: Callable[[RetrievalStats], RetrievalStats]) -> Any:
-    """The answer with other statistics."""
     if isinstance(found, Results):
         return Results(found, candidates=found.candidates, stats=change(found.stats))
     if isinstance(found, WhyNot):

@@ -160,12 +160,10 @@ class LimitedH11Protocol(H11Protocol):
     """Connections with an answer that waits for its client, the longest wait first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to wait for the first request."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Stop waiting once a request is there, and start when a new one begins."""
         super().data_received(data)
         if self._is_between_requests():
             self._wait()
@@ -189,7 +187,6 @@ class LimitedH11Protocol(H11Protocol):
             oldest.transport.abort()
 
     def resume_writing(self) -> None:
-        """Stop waiting: almost all has been read."""
         self._forget_unread()
         super().resume_writing()
 

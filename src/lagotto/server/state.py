@@ -72,7 +72,6 @@ class ServerState:
         return ScopedBase(self._base, access, settings=self.settings, observe=observe)
 
     async def embedder(self) -> Embedder:
-        """The embedder of the base."""
         await self._base.prepare()
         return self._base.embedder
 

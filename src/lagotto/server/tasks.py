@@ -102,11 +102,9 @@ class StoredTask(Record):
         )
 
     def is_seen_by(self, access: Access) -> bool:
-        """Whether a caller may see it."""
         return access.is_admin or access.key_id == self.key_id
 
     def changed(self, **changes: Any) -> StoredTask:
-        """With another state of the task."""
         task = self.task.model_copy(update={"updated_at": time.time(), **changes})
         return self.model_copy(update={"task": task})
 
@@ -189,7 +187,6 @@ class TaskQueue:
         return stored.task
 
     async def find(self, name: str) -> tuple[int, StoredTask] | None:
-        """A task with its version, None if there is none."""
         found = await self.values.get(TASK, name)
         return found and (found.version, StoredTask.model_validate(found.value))
 
@@ -276,12 +273,10 @@ class TaskQueue:
 
 
 def file_name(task: str, index: int) -> str:
-    """Under which name a file of a task is stored."""
     return f"{task}/{index:06}"
 
 
 def writes_of(documents: Iterable[Document]) -> Writes:
-    """What a task with these documents writes."""
     found: dict[str, set[str]] = {}
     for document in documents:
         found.setdefault(document.collection, set()).add(digest(document.id)[:8])
@@ -298,7 +293,6 @@ class PendingWrites:
         self._names: dict[str, set[str] | None] = {}
 
     def add(self, writes: Writes) -> None:
-        """Add what another task writes."""
         for collection, names in writes.items():
             known = self._names.setdefault(collection, set())
             if names is None:
@@ -429,7 +423,6 @@ class TaskRun:
         LOGGER.error(json.dumps(entry))
 
     async def give_back(self) -> None:
-        """Let another process, or the next one, go on with the task."""
         with suppress(_LostError, _CancelledError, LagottoError):
             await self._save(**self._stored.in_state("enqueued"))
 

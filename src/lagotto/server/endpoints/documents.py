@@ -242,7 +242,7 @@ async def options(call: Call) -> object:
             for name, prefs in presets.items()
         ],
         "rerankers": call.state.settings.rerankers,
-        "settings": call.base.default_settings(),
+        "settings": call.state.base.prefs.model_dump(mode="json", exclude={"query_text"}),
         "max_top_k": call.state.settings.max_top_k,
     }
 
