@@ -32,7 +32,7 @@ async def test_queries_used_last_are_kept() -> None:
 def test_no_caller_can_tell_what_another_one_has_asked() -> None:
     """An answer from the cache takes less time."""
     with serving() as own:
-        cache = own.state._base.query_cache
+        cache = own.state.base.query_cache
         assert cache is not None
         keys = [own.call(own.state.keys.create(name))[0] for name in ("one", "two")]
         for key in (*keys, *keys):

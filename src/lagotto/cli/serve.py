@@ -92,7 +92,17 @@ def mcp(base: BaseOptions, how: McpOptions) -> None:
         ) from exc
     check_exists(base.kb)
     if how.http:
-        _serve_http(base, how)
+        from lagotto.server.serve import serve
+        from lagotto.server.settings import ServerSettings
+
+        if is_served(base.kb):
+            remedy = "leave --http out to use it by stdio"
+            raise ConfigError(f"{base.kb} has MCP itself, at /mcp; {remedy}")
+        chosen: dict[str, Any] = {"preset": how.preset, "host": how.host, "port": how.port}
+        settings = ServerSettings(
+            location=base.kb, embedder=base.embedder, only_mcp=True, mcp_write=how.write, **chosen
+        )
+        serve(settings, announce=lambda url: say(f"serving MCP at {url}/mcp; Ctrl-C ends it"))
         return
     # A thread that reads stdin can't be interrupted; ending at once loses nothing that is stored.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -109,24 +119,6 @@ def mcp(base: BaseOptions, how: McpOptions) -> None:
 
         opened = AsyncKnowledgeBase(base.kb, embedder=base.embedder, prefs=how.preset)
     asyncio.run(serve_stdio(opened, writes=how.write))
-
-
-def _serve_http(base: BaseOptions, how: McpOptions) -> None:
-    from lagotto.server.serve import serve
-    from lagotto.server.settings import ServerSettings
-
-    if is_served(base.kb):
-        raise ConfigError(f"{base.kb} has MCP itself, at /mcp; leave --http out to use it by stdio")
-    settings = ServerSettings(
-        location=base.kb,
-        embedder=base.embedder,
-        preset=how.preset,
-        host=how.host,
-        port=how.port,
-        only_mcp=True,
-        mcp_write=how.write,
-    )
-    serve(settings, announce=lambda url: say(f"serving MCP at {url}/mcp; Ctrl-C ends it"))
 
 
 _DAYS = re.compile(r"(\d{1,5})d")

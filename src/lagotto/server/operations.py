@@ -293,22 +293,19 @@ def _described(operation: Operation, references: dict[Any, Schema], schemas: Sch
 
 
 def _query_parameters(operation: Operation, takes: Schema, schemas: Schema) -> Iterator[Schema]:
-    for name, schema in _leaves(takes, schemas, groups=operation.permalink):
-        shown = "q" if operation.permalink and name == "query" else name
-        is_json = schema.get("type") in ("object", "array")
-        kind = {"content": {JSON: {"schema": schema}}} if is_json else {"schema": schema}
-        yield {"name": shown, "in": "query", "required": name in takes.get("required", ()), **kind}
-
-
-def _leaves(takes: Schema, schemas: Schema, *, groups: bool) -> Iterator[tuple[str, Schema]]:
-    """The fields of a record, and as `group.field` those of its groups."""
+    """The fields of a record, and in a permalink as `group.field` those of its groups."""
+    required = takes.get("required", ())
     for name, schema in takes["properties"].items():
-        group = _resolved(_without_null(schema), schemas)
-        if groups and "properties" in group:
-            for inner, found in group["properties"].items():
-                yield f"{name}.{inner}", _without_null(found)
-        else:
-            yield name, _without_null(schema)
+        group = _resolved(_without_null(schema), schemas).get("properties", {})
+        fields = {name: schema}
+        if operation.permalink and group:
+            fields = {f"{name}.{inner}": found for inner, found in group.items()}
+        for field, found in fields.items():
+            plain = _without_null(found)
+            is_json = plain.get("type") in ("object", "array")
+            kind = {"content": {JSON: {"schema": plain}}} if is_json else {"schema": plain}
+            shown = "q" if operation.permalink and field == "query" else field
+            yield {"name": shown, "in": "query", "required": field in required, **kind}
 
 
 def _without_null(schema: Schema) -> Schema:

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from starlette.requests import Request as HttpRequest
 
 from lagotto.base.judgements import Judgements
-from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.embedders import Embedder
 from lagotto.errors import LagottoError
 from lagotto.prefs import SearchRequest
@@ -33,7 +32,8 @@ class ServerState:
     """The base, its keys, and who works on what; `stopping` is set when the server is to end."""
 
     def __init__(self, base: ServedBase, settings: ServerSettings) -> None:
-        self._base = base
+        self.base = base
+        """All of it: for its models and its state, never for its documents."""
         self.settings = settings
         self.gate = Gate(settings.concurrency, queue=settings.queue)
         self.streams = Gate(settings.streams, queue=0)
@@ -47,7 +47,7 @@ class ServerState:
 
     def readings(self) -> Iterator[Metric]:
         """What others count: work under way, queues and caches."""
-        batching, cache = self._base.batching, self._base.query_cache
+        batching, cache = self.base.batching, self.base.query_cache
         working, late = self.gate.working, self.metrics.late_chunks
         queues = {"requests": self.gate.waiting, "tasks": self.tasks.waiting}
         if batching is not None:
@@ -61,19 +61,14 @@ class ServerState:
         yield "lagotto_cache_misses_total", "What was not found in a cache.", _by("cache", misses)
         yield "lagotto_embedding_batches_total", "Batches of queries that were embedded.", batches
 
-    @property
-    def base(self) -> AsyncKnowledgeBase:
-        """The whole base: for its models and its state, never for its documents."""
-        return self._base
-
     def scoped_to(self, access: Access, http: HttpRequest) -> ScopedBase:
         """The base as the caller of a request sees it, whose searches are counted."""
         observe = partial(self._observe, http)
-        return ScopedBase(self._base, access, settings=self.settings, observe=observe)
+        return ScopedBase(self.base, access, settings=self.settings, observe=observe)
 
     async def embedder(self) -> Embedder:
-        await self._base.prepare()
-        return self._base.embedder
+        await self.base.prepare()
+        return self.base.embedder
 
     async def _observe(
         self, http: HttpRequest, request: SearchRequest, work: Awaitable[Any]

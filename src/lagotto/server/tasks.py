@@ -142,14 +142,12 @@ class TaskQueue:
         uploads: Sequence[Upload],
         access: Access,
         *,
-        collection: str = DEFAULT_COLLECTION,
-        language: str | None = None,
-        metadata: dict[str, Any] | None = None,
-        replace: bool = True,
         writes: Writes | None = None,
+        **reading: Any,
     ) -> Task:
         """Store files and a task for them; what this returns is durable.
 
+        `reading` is how they are read: other fields of StoredTask, such as `collection`.
         The name of a task is greater than those of all open tasks that were accepted before,
         whatever the clocks of several machines say.
         """
@@ -169,12 +167,11 @@ class TaskQueue:
             key_hash=access.key_hash,
             collections=access.visibility.collections,
             filters=access.visibility.condition.to_json(),
-            collection=collection,
-            language=language,
-            metadata=metadata or {},
-            replace=replace,
-            writes={collection: None} if writes is None else writes,
+            **reading,
         )
+        if writes is None:
+            writes = {stored.collection: None}
+        stored = stored.model_copy(update={"writes": writes})
         about = {"task": name, "at": now}
         values = [
             NewValue(UPLOAD, file_name(name, index), about, upload.data)

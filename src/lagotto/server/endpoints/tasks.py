@@ -29,10 +29,10 @@ async def add(call: Call) -> Task:
     """Add documents or files; answers with a task."""
     tasks, body, settings = call.state.tasks, call.arguments, call.state.settings
     if body is not None:
-        documents = await call.off_loop(_documents, body)
+        documents, data = await call.off_loop(_documents, body)
         for document in documents:
             await call.base.check_writable(document)
-        upload = Upload("documents.json", await call.off_loop(_written, documents), "documents")
+        upload = Upload("documents.json", data, "documents")
         writes = writes_of(documents)
         return await tasks.submit([upload], call.access, replace=body.replace, writes=writes)
     http = limited(call.http, most=settings.max_upload, timeout=settings.body_timeout)
@@ -55,20 +55,18 @@ async def add(call: Call) -> Task:
     )
 
 
-def _documents(body: AddBody) -> list[Document]:
-    documents = []
+def _documents(body: AddBody) -> tuple[list[Document], bytes]:
+    """The documents, and what a task keeps of them."""
+    documents, written = [], []
     for index, item in enumerate(with_checkpoints(body.documents)):
         try:
             document = Document.model_validate(item.model_dump())
         except ValidationError as exc:
             raise invalid(exc, start=f"/documents/{index}") from None
-        documents.append(with_language(document, body.language))
-    return documents
-
-
-def _written(documents: list[Document]) -> bytes:
-    parts = [json.dumps(item.model_dump(mode="json")) for item in with_checkpoints(documents)]
-    return f"[{','.join(parts)}]".encode()
+        document = with_language(document, body.language)
+        documents.append(document)
+        written.append(json.dumps(document.model_dump(mode="json")))
+    return documents, f"[{','.join(written)}]".encode()
 
 
 class TasksQuery(Record):
