@@ -12,9 +12,8 @@ import mcp_types as types
 
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
-from lagotto.mcp.agent import Agent
 from lagotto.mcp.quotation import MARK
-from lagotto.mcp.tools import TOOLS
+from lagotto.mcp.tools import TOOLS, Agent
 from lagotto.testing.hash_embedder import HashEmbedder
 
 STATUS = re.compile(r"(\w+) shown: (\d+), total: (\d+), cursor: (\S+)")

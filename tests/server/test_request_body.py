@@ -20,7 +20,7 @@ from lagotto.embedders.base import Role
 from lagotto.retrieval.documents import Highlighter
 from lagotto.server import operations
 from lagotto.server.endpoints import search
-from lagotto.server.metrics import RequestLog
+from lagotto.server.middleware import RequestLog
 from lagotto.server.request_body import SearchBody
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import Running, serving, wait_until

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import re
 import signal
 import socket
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
 from starlette.testclient import TestClient
 
 from lagotto.base.blocking import KnowledgeBase
@@ -191,7 +193,11 @@ def test_it_is_announced_with_the_port_that_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
     ran: list[int] = []
-    monkeypatch.setattr(serve, "_run", lambda _, bound: ran.append(bound.getsockname()[1]))
+
+    def run(_: object, sockets: list[socket.socket]) -> None:
+        ran.append(sockets[0].getsockname()[1])
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
     monkeypatch.delenv(serve.VARIABLE, raising=False)
     said: list[str] = []
     serve.serve(
@@ -228,7 +234,7 @@ def test_collecting_garbage_holds_up_no_answer(
     """What the server starts with, its modules and the model, is not looked through again."""
     settings = ServerSettings(location=str(tmp_path / "kb.db"))
     monkeypatch.setenv(serve.VARIABLE, settings.model_dump_json())
-    monkeypatch.setattr(serve, "_log_to_stderr", lambda: None)
+    monkeypatch.setattr(serve, "LOGGER", logging.Logger("own"))
     app = serve.app_of_environment()
     try:
         with TestClient(app):

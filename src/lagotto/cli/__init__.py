@@ -55,7 +55,6 @@ class MaskedStream:
         self._secrets = secrets
 
     def write(self, text: str) -> int:
-        """Write `text` without the secrets."""
         self._stream.write(mask_secrets(text, self._secrets))
         return len(text)
 
@@ -82,40 +81,28 @@ def _without_passwords(args: Sequence[str] | None) -> Iterator[None]:
 
 def _run(args: Sequence[str] | None) -> int:
     from lagotto.cli.app import app
+    from lagotto.cli.output import printable
 
     try:
         app(args=args, prog_name="lagotto")
+        return 0
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except QueryError as exc:
-        _print_error(str(exc))  # several lines: they show where in the query
-        return exc.exit_code
+        code, message = exc.exit_code, str(exc)  # several lines: they show where in the query
     except LagottoError as exc:
-        _print_error(_in_one_line(exc))
-        return exc.exit_code
+        code, message = exc.exit_code, _in_one_line(exc)
     except BrokenPipeError:
         raise
     except Exception as exc:  # noqa: BLE001  (the edge of the program; see LAGOTTO_DEBUG)
-        _report_unexpected(exc)
-        return UNEXPECTED
-    return 0
-
-
-def _report_unexpected(error: Exception) -> None:
-    if os.environ.get("LAGOTTO_DEBUG") == "1":
-        traceback.print_exception(error)
-    kind = type(error).__name__
-    _print_error(
-        f"unexpected error: {kind}: {_in_one_line(error)} "
-        "(set LAGOTTO_DEBUG=1 to see the traceback)"
-    )
-
-
-def _print_error(message: str) -> None:
-    """Print what ended a command; it may quote titles and names, which a terminal must not obey."""
-    from lagotto.cli.output import printable
-
+        if os.environ.get("LAGOTTO_DEBUG") == "1":
+            traceback.print_exception(exc)
+        remedy = "set LAGOTTO_DEBUG=1 to see the traceback"
+        code = UNEXPECTED
+        message = f"unexpected error: {type(exc).__name__}: {_in_one_line(exc)} ({remedy})"
+    # it may quote titles and names, which a terminal must not obey
     print(f"lagotto: {printable(message)}", file=sys.stderr)
+    return code
 
 
 def _in_one_line(error: Exception) -> str:

@@ -43,11 +43,9 @@ class Commands(TyperGroup):
     """The commands in the order of the table."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names of all commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        """Import the command called `cmd_name`, None if there is none."""
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")

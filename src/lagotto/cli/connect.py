@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict
 from shlex import quote
@@ -41,37 +41,29 @@ def open_base(base: BaseOptions, making: MakingOptions | None = None) -> Knowled
 @contextmanager
 def no_empty_base(location: str) -> Iterator[None]:
     """Remove the base again if a command that creates it fails before it has a document."""
-    discard = _discard_of_file if is_missing_file(location) else _discard_of_server(location)
+    is_new_file, is_new_on_server = is_missing_file(location), _is_missing_on_server(location)
     try:
         yield
     except BaseException:
-        if discard is not None:
-            discard(location)
+        if is_new_file and not is_missing_file(location):
+            from lagotto.stores.sqlite.database import discard_if_empty
+
+            discard_if_empty(file_of(location))
+        elif is_new_on_server:
+            from lagotto.stores.postgres import schema
+
+            with suppress(LagottoError):  # the command has failed for another reason
+                asyncio.run(schema.discard_if_empty(location))
         raise
 
 
-def _discard_of_file(location: str) -> None:
-    from lagotto.stores.sqlite.database import discard_if_empty
+def _is_missing_on_server(location: str) -> bool:
+    if location.startswith(("postgresql://", "postgres://")):
+        with suppress(LagottoError, ImportError):  # opening the base says what is wrong
+            from lagotto.stores.postgres.schema import is_missing
 
-    if not is_missing_file(location):
-        discard_if_empty(file_of(location))
-
-
-def _discard_of_server(location: str) -> Callable[[str], None] | None:
-    """What takes back the creation of a base on a server; None if there is one, or no server."""
-    if not location.startswith(("postgresql://", "postgres://")):
-        return None
-
-    def discard(location: str) -> None:
-        with suppress(LagottoError):  # the command has failed for another reason
-            asyncio.run(discard_if_empty(location))
-
-    with suppress(LagottoError, ImportError):  # opening the base says what is wrong
-        from lagotto.stores.postgres.schema import discard_if_empty, is_missing
-
-        if asyncio.run(is_missing(location)):
-            return discard
-    return None
+            return asyncio.run(is_missing(location))
+    return False
 
 
 def open_existing(base: BaseOptions) -> KnowledgeBase:

@@ -19,8 +19,6 @@ from lagotto.cli.output import one_line, printable, say, stdout
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lagotto.base.blocking import KnowledgeBase
-    from lagotto.context import ContextPack
     from lagotto.demo import DemoOutcome
 
 
@@ -32,35 +30,48 @@ def demo(
 ) -> None:
     """Search bundled documents by vectors, by full text and by both. Works offline."""
     if documents is not None:
-        _copy_documents(documents)
+        from lagotto.demo import corpus
+
+        with corpus() as bundled:
+            try:
+                shutil.copytree(bundled, documents)
+            except FileExistsError as exc:
+                message = f"{documents} exists; name a new folder for the documents"
+                raise ConfigError(message) from exc
+        count = counted(sum(1 for _ in documents.iterdir()), "document")
+        typer.echo(f"{count} copied to {documents}")
         return
     from lagotto.base.blocking import KnowledgeBase
-    from lagotto.demo import ask, examples, pack_for, questions
+    from lagotto.cli.progress import Meter
+    from lagotto.demo import PACK_TOKENS, add_corpus, ask, examples, pack_for, questions
 
     with (
         demo_location(kb, keep=keep) as location,
         KnowledgeBase(location, embedder=embedder) as base,
     ):
-        _fill(base)
+        say("Adding the demo documents ...")
+        with Meter() as meter:
+            report = add_corpus(base, progress=meter)
+        say(str(report))
         outcomes = [ask(base, question) for question in questions()]
         chosen = examples(outcomes)
         pack = pack_for((chosen or outcomes)[0].question, base)
     _print_ranks(outcomes)
     for outcome in chosen:
         _print_answer(outcome)
-    _print_pack(pack)
-    _print_next(location if kb or keep else None, chosen or outcomes)
-
-
-def _copy_documents(folder: Path) -> None:
-    from lagotto.demo import corpus
-
-    with corpus() as bundled:
-        try:
-            shutil.copytree(bundled, folder)
-        except FileExistsError as exc:
-            raise ConfigError(f"{folder} exists; name a new folder for the documents") from exc
-    typer.echo(f"{counted(sum(1 for _ in folder.iterdir()), 'document')} copied to {folder}")
+    typer.echo(
+        f'\nA cited context for a prompt ("{pack.query}", at most {PACK_TOKENS} tokens):\n\n'
+        f"{printable(str(pack))}"
+    )
+    if not kb and not keep:
+        location = "demo.db"
+        typer.echo(f"\nKeep these documents:  lagotto demo --kb {location}")
+    shown, question = quote(mask_location(location)), (chosen or outcomes)[0].question.question
+    typer.echo(
+        f'\nTry next:  lagotto --kb {shown} retrieve "{question}" --explain\n'
+        f'           lagotto --kb {shown} context "{question}" --max-tokens 500\n'
+        "           lagotto add YOUR_FOLDER, then lagotto retrieve YOUR_QUESTION"
+    )
 
 
 @contextmanager
@@ -77,16 +88,6 @@ def demo_location(kb: str | None, *, keep: bool) -> Iterator[str]:
             shutil.rmtree(folder)
 
 
-def _fill(base: KnowledgeBase) -> None:
-    from lagotto.cli.progress import Meter
-    from lagotto.demo import add_corpus
-
-    say("Adding the demo documents ...")
-    with Meter() as meter:
-        report = add_corpus(base, progress=meter)
-    say(str(report))
-
-
 def _print_ranks(outcomes: list[DemoOutcome]) -> None:
     from lagotto.cli.render import print_table
     from lagotto.demo import MODES, TOP_K
@@ -95,13 +96,10 @@ def _print_ranks(outcomes: list[DemoOutcome]) -> None:
     console.print(
         f"Rank of the document that holds the answer, by search mode (-: not in the top {TOP_K}):\n"
     )
-    rows = [
-        (
-            one_line(outcome.question.question),
-            *(str(outcome.ranks[mode] or "-") for mode in MODES),
-        )
-        for outcome in outcomes
-    ]
+    rows = []
+    for outcome in outcomes:
+        ranks = (str(outcome.ranks[mode] or "-") for mode in MODES)
+        rows.append((one_line(outcome.question.question), *ranks))
     print_table(console, ("question", *MODES), rows)
     first = [sum(outcome.ranks[mode] == 1 for outcome in outcomes) for mode in MODES]
     counts = ", ".join(f"{mode} {count}" for mode, count in zip(MODES, first, strict=True))
@@ -119,24 +117,3 @@ def _print_answer(outcome: DemoOutcome) -> None:
     print_parts(console, (one_line(question), "bold"))
     print_indented(console, (one_line(hit.citation), "cyan"))
     print_indented(console, *highlighted(hit.content, question, language=hit.language))
-
-
-def _print_pack(pack: ContextPack) -> None:
-    from lagotto.demo import PACK_TOKENS
-
-    request = f'"{pack.query}", at most {PACK_TOKENS} tokens'
-    typer.echo(f"\nA cited context for a prompt ({request}):\n")
-    typer.echo(printable(str(pack)))
-
-
-def _print_next(kept: str | None, outcomes: list[DemoOutcome]) -> None:
-    question = outcomes[0].question.question
-    if kept is None:
-        kept = "demo.db"
-        typer.echo(f"\nKeep these documents:  lagotto demo --kb {kept}")
-    shown = quote(mask_location(kept))
-    typer.echo(
-        f'\nTry next:  lagotto --kb {shown} retrieve "{question}" --explain\n'
-        f'           lagotto --kb {shown} context "{question}" --max-tokens 500\n'
-        "           lagotto add YOUR_FOLDER, then lagotto retrieve YOUR_QUESTION"
-    )

@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -27,7 +27,6 @@ from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
     from lagotto.base.blocking import KnowledgeBase
-    from lagotto.context import CitedPassage
     from lagotto.documents import Chunk, Document
     from lagotto.filters import Filter
 
@@ -61,9 +60,6 @@ def _raise_unknown(kb: KnowledgeBase, name: str, collection: str | None) -> NoRe
     )
 
 
-COLUMNS = ("path", "title", "kind", "language", "updated", "id")
-
-
 def list_documents(
     base: BaseOptions,
     collection: InCollection = None,
@@ -85,14 +81,14 @@ def list_documents(
         return
     from lagotto.cli.render import print_table
 
-    print_table(stdout(), COLUMNS, map(_row, found), whole="id")
-
-
-def _row(document: Document) -> tuple[str, ...]:
-    updated = f"{document.updated_at:%Y-%m-%d}" if document.updated_at else ""
-    source = from_here(document.source)
-    texts = (source, document.title, document.kind, document.language, updated, document.id)
-    return tuple(map(one_line, texts))
+    rows = []
+    for each in found:
+        updated = f"{each.updated_at:%Y-%m-%d}" if each.updated_at else ""
+        source = from_here(each.source)
+        texts = (source, each.title, each.kind, each.language, updated, each.id)
+        rows.append([one_line(text) for text in texts])
+    columns = ("path", "title", "kind", "language", "updated", "id")
+    print_table(stdout(), columns, rows, whole="id")
 
 
 CITATION = re.compile(r"\A[^\s/#]++/[^\s/#]++#\d++-\d++(~[0-9a-f]{8})?")
@@ -108,9 +104,15 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a document or a cited passage. The fields of a document, and its text or chunks."""
+    console = stdout()
     with open_existing(base) as kb:
         if CITATION.fullmatch(name):
-            _print_passage(kb.resolve(name), as_json=as_json)
+            passage = kb.resolve(name)
+            if as_json:
+                print_json(passage.model_dump(mode="json"))
+            else:
+                console.print(one_line(passage.label), style="bold")
+                console.print(printable(passage.text))
             return
         listed = find_document(kb, name, collection=collection)
         document = kb.get(listed.id, collection=listed.collection)
@@ -118,56 +120,30 @@ def show(
             raise ConfigError(f"the document {listed.id} was removed a moment ago")
         pieces = kb.chunks(document.id, collection=document.collection) if chunks else []
     if as_json:
-        print_json(_as_json(document, pieces if chunks else None))
-    else:
-        _print_document(document, pieces if chunks else None)
-
-
-def _print_passage(passage: CitedPassage, *, as_json: bool) -> None:
-    if as_json:
-        print_json(passage.model_dump(mode="json"))
+        parts = {"chunks": [piece.model_dump(mode="json") for piece in pieces]} if chunks else {}
+        print_json({**document.model_dump(mode="json"), **parts})
         return
-    console = stdout()
-    console.print(one_line(passage.label), style="bold")
-    console.print(printable(passage.text))
-
-
-def _as_json(document: Document, chunks: list[Chunk] | None) -> dict[str, Any]:
-    fields = document.model_dump(mode="json")
-    if chunks is not None:
-        fields["chunks"] = [chunk.model_dump(mode="json") for chunk in chunks]
-    return fields
-
-
-def _print_document(document: Document, chunks: list[Chunk] | None) -> None:
     from lagotto.cli.render import print_fields
 
-    console = stdout()
     fields = {"id": document.id, **document.model_dump(mode="json", exclude=UNLISTED)}
-    print_fields(console, {name: one_line(_shown(value)) for name, value in fields.items()})
-    if chunks is None:
+    for field, value in fields.items():
+        if not isinstance(value, str | None):
+            fields[field] = json.dumps(value, ensure_ascii=False) if value else ""
+    print_fields(console, {field: one_line(value) for field, value in fields.items()})
+    if not chunks:
         console.print()
         console.print(printable(document.text))
-    for chunk in chunks or ():
+    for piece in pieces:
         console.print()
-        console.print(_heading(chunk), style="bold")
-        console.print(printable(chunk.text.strip()))
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, str | None):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False) if value else ""
+        console.print(_heading(piece), style="bold")
+        console.print(printable(piece.text.strip()))
 
 
 def _heading(chunk: Chunk) -> str:
     from lagotto.results import format_citation
 
-    citation = format_citation(
-        f"{chunk.level} {chunk.ordinal}, characters {chunk.start}-{chunk.end}, "
-        f"{chunk.token_count} tokens",
-        chunk,
-    )
+    span = f"characters {chunk.start}-{chunk.end}, {chunk.token_count} tokens"
+    citation = format_citation(f"{chunk.level} {chunk.ordinal}, {span}", chunk)
     return one_line(citation.removeprefix("Doc: "))
 
 
@@ -189,12 +165,19 @@ def remove(
         )
     where = parse_filters(filters)
     with open_existing(base) as kb:
-        found = _matching(kb, names or [], collection, where)
+        if names:
+            chosen = [each for name in names for each in _named(kb, name, collection, where)]
+        else:
+            chosen = kb.documents(filters=where, collection=collection)
+        found = {document.ref: document for document in chosen}
         if found and not yes:
-            _confirm(found, kb.base.location)
+            _confirm(list(found.values()), kb.base.location)
+        by_collection: dict[str, list[str]] = {}
+        for home, document_id in found:
+            by_collection.setdefault(home, []).append(document_id)
         gone = [
             name
-            for home, ids in _by_collection(found).items()
+            for home, ids in by_collection.items()
             for name in kb.remove(*ids, collection=home, filters=where)
         ]
     if as_json:
@@ -203,23 +186,10 @@ def remove(
         typer.echo(f"{len(gone)} removed")
 
 
-def _matching(
-    kb: KnowledgeBase, names: list[str], collection: str | None, filters: Filter | None
-) -> list[Document]:
-    """The documents to remove; ConfigError if one of `names` stands for none of them."""
-    if not names:
-        return kb.documents(filters=filters, collection=collection)
-    found = {
-        document.ref: document
-        for name in names
-        for document in _documents_called(kb, name, collection, filters)
-    }
-    return list(found.values())
-
-
-def _documents_called(
+def _named(
     kb: KnowledgeBase, name: str, collection: str | None, filters: Filter | None
 ) -> list[Document]:
+    """The documents to remove; ConfigError if `name` stands for none of them."""
     from lagotto.filters import And, In
 
     found = find_documents(kb, name, collection=collection)
@@ -230,13 +200,6 @@ def _documents_called(
     if not kept:
         raise ConfigError(f"the filter leaves out {name!r}; nothing was removed")
     return kept
-
-
-def _by_collection(documents: list[Document]) -> dict[str, list[str]]:
-    ids: dict[str, list[str]] = {}
-    for document in documents:
-        ids.setdefault(document.collection, []).append(document.id)
-    return ids
 
 
 def _confirm(found: list[Document], location: str) -> None:

@@ -54,18 +54,20 @@ def evaluate(
         marked = evals.read_spans(folder) if folder is not None else []
         reference = list(systems)[-1]
         packs = evals.evaluate_packs(kb, marked[:queries], systems[reference]) if marked else []
-    if as_json:
-        evidence = {"evidence": [asdict(row) for row in packs]} if packs else {}
-        print_json({**_as_json(found), **evidence})
+    if not as_json:
+        warn(found.degraded)
+        _print(found, packs, reference=reference)
         return
-    warn(found.degraded)
-    _print(found, reference=reference)
-    _print_packs(packs, reference)
+    systems_found = []
+    for row in found.systems:
+        difference = row.difference and row.difference._asdict()
+        systems_found.append(asdict(row) | {"ndcg": row.ndcg._asdict(), "difference": difference})
+    evidence = {"evidence": [asdict(row) for row in packs]} if packs else {}
+    print_json({**asdict(found), "systems": systems_found, **evidence})
 
 
 @contextmanager
 def _bar(queries: int) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar on stderr, if it is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -121,44 +123,23 @@ def _check_documents(kb: KnowledgeBase, judged: list[JudgedQuery], collection: s
         say(f"warning: {len(missing)} of {count} are not in the base, and count as not found")
 
 
-def _as_json(found: Evaluation) -> dict[str, object]:
-    def fields(measured: Interval | None) -> dict[str, float] | None:
-        return measured and measured._asdict()
-
-    systems = [
-        {**asdict(row), "ndcg": fields(row.ndcg), "difference": fields(row.difference)}
-        for row in found.systems
-    ]
-    return {**asdict(found), "systems": systems}
-
-
-def _print(found: Evaluation, *, reference: str) -> None:
+def _print(found: Evaluation, packs: list[EvidenceScores], *, reference: str) -> None:
     from lagotto.cli.render import print_table
 
     columns = ("", "nDCG@10", "MRR@10", "recall@100", f"nDCG@10 minus {reference}")
-    rows = [
-        (
-            row.name,
-            _shown(row.ndcg),
-            f"{row.reciprocal_rank:.4f}",
-            f"{row.recall:.4f}",
-            _shown(row.difference, sign="+") if row.difference else "",
-        )
-        for row in found.systems
-    ]
+    rows = []
+    for row in found.systems:
+        difference = _shown(row.difference, sign="+") if row.difference else ""
+        ranks = f"{row.reciprocal_rank:.4f}", f"{row.recall:.4f}"
+        rows.append((row.name, _shown(row.ndcg), *ranks, difference))
     print_table(stdout(), columns, rows, whole="")
     say(f"queries: {found.queries:,}; in brackets, intervals of 95 %")
-
-
-def _print_packs(packs: list[EvidenceScores], reference: str) -> None:
-    from lagotto.cli.render import print_table
-
     if packs:
-        columns = (f"packs, {reference}", "evidence", "tokens")
-        rows = [
+        heads = (f"packs, {reference}", "evidence", "tokens")
+        sizes = [
             (f"{row.budget:,} tokens", f"{row.recall:.4f}", f"{row.tokens:,.0f}") for row in packs
         ]
-        print_table(stdout(), columns, rows, whole="")
+        print_table(stdout(), heads, sizes, whole="")
 
 
 def _shown(measured: Interval, *, sign: str = "") -> str:

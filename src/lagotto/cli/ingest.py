@@ -42,27 +42,25 @@ def ingest(
     verbose: int,
     as_json: bool,
 ) -> None:
-    """Open the base, run an ingest with a progress bar, and print its report."""
+    """Open the base, run an ingest with a progress bar, and print its report.
+
+    It has counts, if `verbose` what was skipped, and problems; failures end in Exit.
+    """
     from lagotto.cli.progress import Meter, resumable
 
     meter = Meter()
     with no_empty_base(base.kb):
         with resumable(meter), open_base(base, making) as kb:
             report = run(kb, meter)
-        _print_report(report, verbose=verbose, as_json=as_json)
-
-
-def _print_report(report: AddReport, *, verbose: int, as_json: bool) -> None:
-    """Print counts, if `verbose` what was skipped, and problems; failures end in Exit."""
-    if as_json:
-        print_json(report.model_dump(mode="json"))
-    else:
-        print_counts(report)
-    for file in report.skipped.files if verbose else ():
-        say(f"skipped: {file.source}: {file.reason}")
-    say_problems(report, verbose=verbose)
-    if report.failures:
-        raise typer.Exit(ReadError.exit_code)
+        if as_json:
+            print_json(report.model_dump(mode="json"))
+        else:
+            print_counts(report)
+        for file in report.skipped.files if verbose else ():
+            say(f"skipped: {file.source}: {file.reason}")
+        say_problems(report, verbose=verbose)
+        if report.failures:
+            raise typer.Exit(ReadError.exit_code)
 
 
 def print_counts(report: AddReport) -> None:
@@ -192,23 +190,17 @@ def watch(
     changes = _changes(folders)
     arguments = read_arguments(reading)
     with no_empty_base(base.kb), open_base(base, making) as kb, suppress(KeyboardInterrupt):
-        _follow(kb, folders, changes, arguments)
+        is_watching = False
+        for changed in changes:
+            if changed or not is_watching:
+                report = kb.sync(*folders, **arguments)
+                if report.added or report.updated or report.removed or report.failures:
+                    print_counts(report)
+                say_problems(report)
+            if not is_watching:
+                say("watching; press Ctrl-C to stop")
+                is_watching = True
     say("stopped; what was added is stored")
-
-
-def _follow(
-    kb: KnowledgeBase,
-    folders: list[Path],
-    changes: Iterable[Collection[object]],
-    arguments: dict[str, Any],
-) -> None:
-    watching = False
-    for changed in changes:
-        if changed or not watching:
-            _sync(kb, folders, arguments)
-        if not watching:
-            say("watching; press Ctrl-C to stop")
-            watching = True
 
 
 def _changes(folders: list[Path]) -> Iterable[Collection[object]]:
@@ -223,16 +215,4 @@ def _changes(folders: list[Path]) -> Iterable[Collection[object]]:
             "watching folders needs the package watchfiles, which is not installed; run "
             "`pip install 'lagotto[watch]'`"
         ) from exc
-    return watch_files(
-        *folders,
-        step=QUIET_MS,
-        rust_timeout=QUIET_MS,
-        yield_on_timeout=True,
-    )
-
-
-def _sync(kb: KnowledgeBase, folders: list[Path], arguments: dict[str, Any]) -> None:
-    report = kb.sync(*folders, **arguments)
-    if report.added or report.updated or report.removed or report.failures:
-        print_counts(report)
-    say_problems(report)
+    return watch_files(*folders, step=QUIET_MS, rust_timeout=QUIET_MS, yield_on_timeout=True)

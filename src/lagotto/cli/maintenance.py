@@ -50,16 +50,23 @@ def info(base: BaseOptions, as_json: AsJson = False) -> None:
     from lagotto.cli.render import print_fields
 
     collections = (f"{name} ({count})" for name, count in found.collections.items())
+    details = [found.embedder] if found.embedder else []
+    details += [f"dimension {found.dimension}"] if found.dimension else []
+    model = found.model_id
+    if model and details:
+        model = f"{model} ({', '.join(details)})"
     fields = {
         "base": found.location,
         "documents": str(found.documents),
         "chunks": str(found.chunks),
         "collections": ", ".join(collections),
         "languages": _languages(found),
-        "embedder": _embedder(found),
-        "chunker": found.chunker_id or "",
-        "text index": found.text_index or "",
-        "vectors in": _remote(found.vector_index),
+        # by its name and as it was named: `all-MiniLM-L6-v2 (minilm)`
+        "embedder": model,
+        "chunker": found.chunker_id,
+        "text index": found.text_index,
+        # one behind a network; the usual ones are not worth a line
+        "vectors in": found.vector_index if ":" in (found.vector_index or "") else "",
         "not indexed": _not_indexed(found),
         "size": decimal(found.bytes_on_disk),
     }
@@ -72,16 +79,10 @@ def _unknown_languages(found: StoreInfo) -> list[str]:
     from lagotto.embedders.base import unknown_languages
     from lagotto.embedders.catalog import MODELS
 
-    model = MODELS.get(found.embedder or "")
-    if model is None:
+    if (model := MODELS.get(found.embedder or "")) is None:
         return []
     note = unknown_languages(model.config.info, found.by_language, total=found.documents)
     return [note] if note else []
-
-
-def _remote(index: str | None) -> str:
-    """An index behind a network; the usual ones are not worth a line."""
-    return index if index and ":" in index else ""
 
 
 def _not_indexed(found: StoreInfo) -> str:
@@ -96,25 +97,14 @@ def _not_indexed(found: StoreInfo) -> str:
     return f"{', '.join(late)}; the next search indexes them first" if late else ""
 
 
-def _embedder(found: StoreInfo) -> str:
-    """The model, by its name and as it was named: `all-MiniLM-L6-v2 (minilm)`."""
-    if found.model_id is None:
-        return ""
-    details = [found.embedder] if found.embedder else []
-    details += [f"dimension {found.dimension}"] if found.dimension else []
-    return f"{found.model_id} ({', '.join(details)})" if details else found.model_id
-
-
 def _languages(found: StoreInfo) -> str:
-    unknown = found.of_unknown_language
-    if not unknown:
-        return ", ".join(found.languages)
-    documents = counted(unknown, "document")
-    if not found.languages:
+    languages = ", ".join(found.languages)
+    if not found.of_unknown_language:
+        return languages
+    documents = counted(found.of_unknown_language, "document")
+    if not languages:
         return f"unknown for {documents}, which are not stemmed"
-    return (
-        f"{', '.join(found.languages)}; unknown for {documents}, stemmed as most of the collection"
-    )
+    return f"{languages}; unknown for {documents}, stemmed as most of the collection"
 
 
 def doctor(kb: Kb = DEFAULT_KB, as_json: AsJson = False) -> None:
@@ -125,7 +115,10 @@ def doctor(kb: Kb = DEFAULT_KB, as_json: AsJson = False) -> None:
         print_json({"findings": [finding.model_dump(mode="json") for finding in findings]})
     else:
         for finding in findings:
-            _print(finding)
+            # every blank stays, since it may be part of a path to be pasted
+            typer.echo(printable(f"{finding.level + ':':<9}{finding.what}".replace("\n", " ")))
+            if finding.advice:
+                typer.echo(printable(f"{'':<9}{finding.advice}".replace("\n", " ")))
     if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(StoreError.exit_code)
 
@@ -139,17 +132,6 @@ async def _findings(location: str) -> list[Finding]:
             return await store.check()
     except StoreError as exc:
         return [Finding(level="problem", what=str(exc))]
-
-
-def _print(finding: Finding) -> None:
-    typer.echo(f"{finding.level + ':':<9}{_line(finding.what)}")
-    if finding.advice:
-        typer.echo(f"{'':<9}{_line(finding.advice)}")
-
-
-def _line(text: str) -> str:
-    """`text` on one line; every blank stays, since it may be part of a path to be pasted."""
-    return printable(text.replace("\n", " "))
 
 
 def copy(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from lagotto.cli.options import AsJson, option
+from lagotto.cli.options import AsJson, argument, option
 from lagotto.cli.output import print_json, say, stdout
 from lagotto.errors import ConfigError
 
@@ -17,10 +17,8 @@ KINDS = ("embedder", "reranker")
 
 
 def models(
-    action: Annotated[
-        Literal["fetch"] | None, typer.Argument(metavar="fetch", help="Fetch a model.")
-    ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the model.")] = None,
+    action: Literal["fetch"] | None = argument("Fetch a model.", metavar="fetch", default=None),
+    name: str | None = argument("Name of the model.", metavar="NAME", default=None),
     source: str | None = option(
         "Fetch from a folder, an archive, or another hub.", flag="--from", metavar="PATH|URL"
     ),
@@ -41,19 +39,19 @@ def models(
 def _list(*, as_json: bool) -> None:
     from lagotto.models.fetch import known_models
 
-    models = known_models()
+    models = known_models().values()
     if as_json:
-        print_json([_described(model) for model in models.values()])
+        print_json([_described(model) for model in models])
         return
     from lagotto.cli.render import print_table
 
     for kind in KINDS:
+        columns = (f"{kind}s", "state", "MB", "languages", "good for")
         rows = [
             (model.name, model.state(), str(model.megabytes), model.languages, model.good_for)
-            for model in models.values()
+            for model in models
             if model.kind == kind
         ]
-        columns = (f"{kind}s", "state", "MB", "languages", "good for")
         print_table(stdout(), columns, rows, whole=f"{kind}s", wrapped="good for")
 
 
@@ -85,9 +83,7 @@ def _fetch(name: str, *, source: str | None, quantise: bool, as_json: bool) -> N
 
 
 def presets(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Show the settings of this preset.")
-    ] = None,
+    name: str | None = argument("Show the settings of this preset.", metavar="NAME", default=None),
     as_json: AsJson = False,
 ) -> None:
     """List the presets, or show the settings of one as TOML.

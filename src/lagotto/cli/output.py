@@ -42,7 +42,6 @@ def print_report(report: BaseModel, *, as_json: bool) -> None:
 
 
 def say(message: str) -> None:
-    """Print a message on stderr."""
     typer.echo(printable(message), err=True)
 
 
@@ -58,7 +57,6 @@ class PlainConsole:
     is_terminal = False
 
     def print(self, text: str = "", *, style: str = "") -> None:
-        """Print a line."""
         sys.stdout.write(f"{text}\n")
 
 
@@ -105,7 +103,6 @@ class StderrHandler(logging.Handler):
     """Writes to what is stderr at the time."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line."""
         print(printable(self.format(record)), file=sys.stderr)
 
 

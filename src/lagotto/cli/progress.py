@@ -39,7 +39,20 @@ class ProgressBar:
 
     def __init__(self) -> None:
         self.stored = 0
-        self._bar = _bar(Console(stderr=True))
+        console = Console(stderr=True)
+        self._bar = Bar(
+            SpinnerColumn(),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[counts]}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("left:", style="dim"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[file]}", style="dim", markup=False),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+            speed_estimate_period=WHOLE_RUN,
+        )
         self._task = self._bar.add_task("", total=None, file="", counts="reading")
 
     def __enter__(self) -> Self:
@@ -49,9 +62,13 @@ class ProgressBar:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
+    def _show(
+        self, counts: str, completed: float | None, total: float | None, file: str = ""
+    ) -> None:
+        self._bar.update(self._task, counts=counts, completed=completed, total=total, file=file)
+
     @property
     def kept(self) -> str:
-        """What an interrupted command leaves."""
         return f"{counted(self.stored, 'document')} stored"
 
 
@@ -74,39 +91,27 @@ class RebuildMeter(ProgressBar):
         return f"the base is unchanged; {counted(self.stored, 'rebuilt document')} kept"
 
     def __call__(self, done: RebuildProgress) -> None:
-        """Update the bar."""
         self.stored = done.done
         rate = done.chunks / done.seconds if done.seconds else 0.0
-        self._bar.update(
-            self._task,
-            total=done.documents or None,
-            completed=done.done,
-            counts=f"{done.done} documents, {done.chunks} chunks, {rate:.0f} chunks/s",
-        )
+        counts = f"{done.done} documents, {done.chunks} chunks, {rate:.0f} chunks/s"
+        self._show(counts, done.done, done.documents or None)
 
 
 class CopyMeter(ProgressBar):
     """The progress of a copy: one half of the bar is copying, the other verifying."""
 
     def __call__(self, done: CopyReport) -> None:
-        """Show a report of the copy."""
         self.stored = done.copied + done.unchanged
-        self._bar.update(
-            self._task,
-            total=2 * done.documents,
-            completed=self.stored + done.verified,
-            counts=f"{self.stored} documents, {done.chunks} chunks, {done.verified} verified",
-        )
+        counts = f"{self.stored} documents, {done.chunks} chunks, {done.verified} verified"
+        self._show(counts, self.stored + done.verified, 2 * done.documents)
 
 
 class FetchMeter(ProgressBar):
     """The progress of a download."""
 
     def __call__(self, file: str, arrived: int, total: int | None) -> None:
-        """Show how much of a file has arrived."""
         size = f" of {total / 1e6:.1f}" if total else ""
-        counts = f"{arrived / 1e6:.1f}{size} MB"
-        self._bar.update(self._task, total=total, completed=arrived, counts=counts, file=file)
+        self._show(f"{arrived / 1e6:.1f}{size} MB", arrived, total, file)
 
 
 class Meter(ProgressBar):
@@ -117,36 +122,14 @@ class Meter(ProgressBar):
         self._next_line = FIRST_LINE
 
     def __call__(self, done: Progress) -> None:
-        """Show a report of the ingest."""
         self.stored = done.added + done.updated + done.unchanged
         rate = done.embedded / done.seconds if done.seconds else 0.0
         counts = f"{done.read} read"
         if done.found:
             counts += f", {done.embedded} of {done.found} chunks, {rate:.0f}/s"
+        file = one_line(Path(done.reading).name)
         if self._bar.disable and done.seconds >= self._next_line:
             self._next_line = done.seconds + LINE_EVERY
             share = "" if done.share is None else f", {done.share:.0%}"
-            say(f"{done.seconds:.0f} s{share}: {counts}; {one_line(Path(done.reading).name)}")
-        self._bar.update(
-            self._task,
-            total=None if done.share is None else 1.0,
-            completed=done.share,
-            counts=counts,
-            file=one_line(Path(done.reading).name),
-        )
-
-
-def _bar(console: Console) -> Bar:
-    return Bar(
-        SpinnerColumn(),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[counts]}", markup=False),
-        TimeElapsedColumn(),
-        TextColumn("left:", style="dim"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[file]}", style="dim", markup=False),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-        speed_estimate_period=WHOLE_RUN,
-    )
+            say(f"{done.seconds:.0f} s{share}: {counts}; {file}")
+        self._show(counts, done.share, None if done.share is None else 1.0, file)

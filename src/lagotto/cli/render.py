@@ -30,7 +30,10 @@ def print_hit(
 ) -> None:
     """Print rank, score and citation, the scores of the legs, and the part that matches best."""
     _print_heading(console, hit.rank, hit.score, hit.citation)
-    print_indented(console, (_scores(hit), "dim"))
+    legs = hit.breakdown.legs().items()
+    scores = [_leg(leg, found.score, found.rank) for leg, found in legs if found.weight]
+    name = document_name(hit.document_source, hit.document_id)
+    print_indented(console, ("  ".join((*scores, name)), "dim"))
     if explain:
         for line in hit.explain().splitlines()[1:]:
             print_indented(console, (printable(line.strip()), "dim"))
@@ -109,7 +112,14 @@ def print_table(
     The one called `wrapped` takes several lines instead.
     """
     if isinstance(console, PlainConsole):
-        _print_aligned(console, [columns, *rows])
+        from rich.cells import cell_len
+
+        lines = [columns, *rows]
+        widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            cells = zip(line, widths, strict=True)
+            padded = "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in cells)
+            console.print(padded.rstrip())
         return
     from rich.table import Table
 
@@ -128,28 +138,12 @@ def _cell(text: str, style: str = "") -> Text:
     return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
-def _print_aligned(console: PlainConsole, rows: Sequence[Sequence[str]]) -> None:
-    from rich.cells import cell_len
-
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = zip(row, widths, strict=True)
-        line = "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in cells)
-        console.print(line.rstrip())
-
-
 def print_fields(console: AnyConsole, fields: Mapping[str, str]) -> None:
     """Names and values, one pair a line; empty ones are left out."""
     width = max(map(len, fields)) + 2
     for name, value in fields.items():
         if value:
             print_parts(console, (f"{name + ':':<{width}}", "dim"), (value, ""))
-
-
-def _scores(hit: RetrievalResult) -> str:
-    legs = hit.breakdown.legs().items()
-    parts = [_leg(leg, found.score, found.rank) for leg, found in legs if found.weight]
-    return "  ".join((*parts, document_name(hit.document_source, hit.document_id)))
 
 
 def _leg(name: str, score: float, rank: int | None) -> str:

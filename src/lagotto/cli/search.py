@@ -14,8 +14,6 @@ from lagotto.cli.output import print_json, printable, say, stdout, warn
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lagotto.prefs import RetrievalPrefs
-    from lagotto.results import Results
     from lagotto.retrieval.why_not import WhyNot
 
 
@@ -23,7 +21,12 @@ QUERY = argument("A question or keywords.", metavar="QUERY")
 
 
 def arguments(how: SearchOptions) -> dict[str, Any]:
-    """The keyword arguments of the verb: preferences, single settings, and what has an option."""
+    """The keyword arguments of the verb: preferences, single settings, and what has an option.
+
+    The preferences are those of a file or preset, else of the environment.
+    """
+    from lagotto.prefs import RetrievalPrefs
+
     settings = settings_of(how.set)
     if how.reranker:
         settings = merge(settings, {"rerank": {"reranker": how.reranker}})
@@ -34,23 +37,18 @@ def arguments(how: SearchOptions) -> dict[str, Any]:
         "filters": parse_filters(how.filters),
     }
     chosen = {name: value for name, value in named.items() if value is not None}
-    return {"prefs": _preferences(how), **settings, **chosen}
+    if how.preset and how.prefs:
+        raise ConfigError("give --preset or --prefs, not both: a file may name a preset itself")
+    if how.prefs:
+        prefs = RetrievalPrefs.from_toml(how.prefs)
+    else:
+        prefs = RetrievalPrefs.preset(how.preset) if how.preset else RetrievalPrefs.from_env()
+    return {"prefs": prefs, **settings, **chosen}
 
 
 def mode_of(settings: dict[str, Any]) -> str:
     """The mode that a search with these arguments runs in."""
     return str(settings.get("mode", settings["prefs"].mode))
-
-
-def _preferences(how: SearchOptions) -> RetrievalPrefs:
-    """The preferences of a file or preset, else of the environment."""
-    from lagotto.prefs import RetrievalPrefs
-
-    if how.preset and how.prefs:
-        raise ConfigError("give --preset or --prefs, not both: a file may name a preset itself")
-    if how.prefs:
-        return RetrievalPrefs.from_toml(how.prefs)
-    return RetrievalPrefs.preset(how.preset) if how.preset else RetrievalPrefs.from_env()
 
 
 def settings_of(pairs: list[str]) -> dict[str, Any]:
@@ -59,23 +57,18 @@ def settings_of(pairs: list[str]) -> dict[str, Any]:
 
     settings: dict[str, Any] = {}
     for setting in pairs:
-        settings = merge(settings, _nested(setting))
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"--set {setting}: write NAME=VALUE, such as scoring.blend=rrf")
+        nested: Any = value
+        for part in reversed(name.split(".")):
+            nested = {part: nested}
+        settings = merge(settings, nested)
     unknown = sorted(settings.keys() - RetrievalPrefs.model_fields.keys())
     if unknown:
         guess = did_you_mean(unknown[0], RetrievalPrefs.model_fields)
         raise ConfigError(f"{', '.join(unknown)}: there is no such setting{guess}")
     return settings
-
-
-def _nested(setting: str) -> dict[str, Any]:
-    """`scoring.blend=rrf` as a dict of dicts."""
-    name, equals, value = setting.partition("=")
-    if not equals or not name:
-        raise ConfigError(f"--set {setting}: write NAME=VALUE, such as scoring.blend=rrf")
-    nested: Any = value
-    for part in reversed(name.split(".")):
-        nested = {part: nested}
-    return dict(nested)
 
 
 def merge(settings: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
@@ -112,43 +105,30 @@ def retrieve(
             reason = kb.why_not(query, document.id, **settings)
             found = reason.results
     if as_json:
-        print_json(_as_json(query, mode_of(settings), found, reason))
+        results = [{**hit.model_dump(mode="json"), "citation": hit.citation} for hit in found]
+        answer: dict[str, object] = {
+            "query": query,
+            "mode": mode_of(settings),
+            "degraded": list(found.degraded),
+            "corrections": {word: list(terms) for word, terms in found.stats.corrections.items()},
+            "results": results,
+        }
+        if reason is not None:
+            answer["why_not"] = reason.model_dump(mode="json")
+        print_json(answer)
         return
-    warn(found.degraded)
-    if explain:
-        _print_corrections(found)
-    _print(found, query, explain=explain)
-    if reason is not None:
-        say(str(reason))
-
-
-def _as_json(query: str, mode: str, found: Results, reason: WhyNot | None) -> dict[str, object]:
-    results = [{**hit.model_dump(mode="json"), "citation": hit.citation} for hit in found]
-    answer: dict[str, object] = {
-        "query": query,
-        "mode": mode,
-        "degraded": list(found.degraded),
-        "corrections": {word: list(terms) for word, terms in found.stats.corrections.items()},
-        "results": results,
-    }
-    if reason is not None:
-        answer["why_not"] = reason.model_dump(mode="json")
-    return answer
-
-
-def _print_corrections(found: Results) -> None:
-    for word, terms in found.stats.corrections.items():
-        say(f"corrected: {word} -> {', '.join(terms)}")
-
-
-def _print(found: Results, query: str, *, explain: bool) -> None:
     from lagotto.cli.render import print_hit
 
+    warn(found.degraded)
+    for word, terms in found.stats.corrections.items() if explain else ():
+        say(f"corrected: {word} -> {', '.join(terms)}")
     console = stdout()
     for hit in found:
         print_hit(console, hit, query=query, explain=explain)
     if not found:
         say("nothing was found")
+    if reason is not None:
+        say(str(reason))
 
 
 def search(
@@ -192,14 +172,8 @@ def context(
     """Build a cited context for a prompt. The passages and their markup fit a token budget."""
     settings = arguments(how)
     with open_for_a_question(base) as kb:
-        pack = kb.context(
-            query,
-            max_tokens=max_tokens,
-            fill=fill or None,
-            format=format,
-            counter=counter,
-            **settings,
-        )
+        packing: Any = {"fill": fill or None, "format": format, "counter": counter}
+        pack = kb.context(query, max_tokens=max_tokens, **packing, **settings)
     if as_json:
         print_json(pack.model_dump(mode="json"))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import signal
 from dataclasses import asdict, dataclass
@@ -19,8 +20,7 @@ from lagotto.cli.output import print_json, say, stdout
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lagotto.base.client import AsyncClient
-    from lagotto.base.knowledge_base import AsyncKnowledgeBase
+    from lagotto.base.protocol import AsyncBase
     from lagotto.server.access import ApiKey
 
 
@@ -64,12 +64,9 @@ def serve(base: BaseOptions, how: ServeOptions) -> None:
         ) from exc
     check_exists(base.kb)
     chosen = {**asdict(how), "rerankers": (*LOCAL_RERANKERS, *how.rerankers)}
-    run(
-        ServerSettings(location=base.kb, embedder=base.embedder, **chosen),
-        announce=lambda url: say(
-            f"serving at {url}, described at {url}/openapi.json; Ctrl-C ends it"
-        ),
-    )
+    settings = ServerSettings(location=base.kb, embedder=base.embedder, **chosen)
+    text = "serving at {0}, described at {0}/openapi.json; Ctrl-C ends it"
+    run(settings, announce=lambda url: say(text.format(url)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,44 +92,33 @@ def mcp(base: BaseOptions, how: McpOptions) -> None:
         ) from exc
     check_exists(base.kb)
     if how.http:
-        _serve_http(base, how)
+        from lagotto.server.serve import serve
+        from lagotto.server.settings import ServerSettings
+
+        if is_served(base.kb):
+            remedy = "leave --http out to use it by stdio"
+            raise ConfigError(f"{base.kb} has MCP itself, at /mcp; {remedy}")
+        chosen: dict[str, Any] = {"preset": how.preset, "host": how.host, "port": how.port}
+        settings = ServerSettings(
+            location=base.kb, embedder=base.embedder, only_mcp=True, mcp_write=how.write, **chosen
+        )
+        serve(settings, announce=lambda url: say(f"serving MCP at {url}/mcp; Ctrl-C ends it"))
         return
     # A thread that reads stdin can't be interrupted; ending at once loses nothing that is stored.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     limit_arenas()
-    asyncio.run(serve_stdio(_opened(base, how.preset), writes=how.write))
+    opened: AsyncBase
+    if is_served(base.kb):
+        if base.embedder or how.preset:
+            raise ConfigError("--embedder and --preset: the server at this address decides on them")
+        from lagotto.base.client import AsyncClient
 
-
-def _opened(base: BaseOptions, preset: str | None) -> AsyncKnowledgeBase | AsyncClient:
-    if not is_served(base.kb):
+        opened = AsyncClient(base.kb)
+    else:
         from lagotto.base.knowledge_base import AsyncKnowledgeBase
 
-        return AsyncKnowledgeBase(base.kb, embedder=base.embedder, prefs=preset)
-    if base.embedder or preset:
-        raise ConfigError("--embedder and --preset: the server at this address decides on them")
-    from lagotto.base.client import AsyncClient
-
-    return AsyncClient(base.kb)
-
-
-def _serve_http(base: BaseOptions, how: McpOptions) -> None:
-    from lagotto.server.serve import serve
-    from lagotto.server.settings import ServerSettings
-
-    if is_served(base.kb):
-        raise ConfigError(f"{base.kb} has MCP itself, at /mcp; leave --http out to use it by stdio")
-    serve(
-        ServerSettings(
-            location=base.kb,
-            embedder=base.embedder,
-            preset=how.preset,
-            host=how.host,
-            port=how.port,
-            only_mcp=True,
-            mcp_write=how.write,
-        ),
-        announce=lambda url: say(f"serving MCP at {url}/mcp; Ctrl-C ends it"),
-    )
+        opened = AsyncKnowledgeBase(base.kb, embedder=base.embedder, prefs=how.preset)
+    asyncio.run(serve_stdio(opened, writes=how.write))
 
 
 _DAYS = re.compile(r"(\d{1,5})d")
@@ -163,65 +149,56 @@ def keys(
 ) -> None:
     """Create, list and revoke the API keys of a server."""
     check_exists(base.kb)
-    if action == "create":
-        asyncio.run(_create(base.kb, new, as_json=as_json))
-    elif action == "list":
-        asyncio.run(_list(base.kb, as_json=as_json))
-    elif key is None:
+    if action == "revoke" and key is None:
         raise ConfigError("which key? write `lagotto keys revoke KEY`, with its id or name")
-    else:
-        asyncio.run(_revoke(base.kb, key))
+    asyncio.run(_keys(base.kb, new, action, key or "", as_json=as_json))
 
 
-async def _create(location: str, new: KeyOptions, *, as_json: bool) -> None:
+async def _keys(location: str, new: KeyOptions, action: str, name: str, *, as_json: bool) -> None:
     from lagotto.server.access import ApiKeys
 
-    wanted: dict[str, Any] = {
-        "scopes": _words(new.scopes),
-        "collections": None if new.collections is None else _words(new.collections),
-        "filters": parse_filters(new.filters),
-        "expires_at": _moment(new.expires),
-    }
+    wanted: dict[str, Any] = {}
+    if action == "create":
+        wanted = {
+            "scopes": _words(new.scopes),
+            "collections": None if new.collections is None else _words(new.collections),
+            "filters": parse_filters(new.filters),
+            "expires_at": _moment(new.expires),
+        }
     async with open_store(location) as store:
-        secret, key = await ApiKeys(store.keyed_values).create(new.name, **wanted)
-    if as_json:
+        known = ApiKeys(store.keyed_values)
+        if action == "create":
+            secret, key = await known.create(new.name, **wanted)
+        elif action == "revoke":
+            key = await known.revoke(name)
+        else:
+            found = await known.list()
+    if action == "list":
+        _print_keys(found, as_json=as_json)
+    elif action == "revoke":
+        typer.echo(f"{key.id} ({key.name}) is revoked")
+    elif as_json:
         print_json({**key.model_dump(mode="json"), "key": secret})
     else:
         typer.echo(secret)
         say(f"{key.id} ({key.name}); the key is shown this once and not stored")
 
 
-async def _list(location: str, *, as_json: bool) -> None:
-    from lagotto.server.access import ApiKeys
-
-    async with open_store(location) as store:
-        found = await ApiKeys(store.keyed_values).list()
+def _print_keys(found: list[ApiKey], *, as_json: bool) -> None:
     now = datetime.now(UTC)
     if as_json:
         print_json([{**key.model_dump(mode="json"), "state": key.state(now)} for key in found])
         return
     from lagotto.cli.render import print_table
 
-    head = ("id", "name", "state", "expires", "scopes", "sees")
-    print_table(stdout(), head, [_row(key, now) for key in found])
-
-
-def _row(key: ApiKey, now: datetime) -> tuple[str, ...]:
-    import json
-
-    parts = [", ".join(key.collections)] if key.collections is not None else []
-    parts += [json.dumps(key.filters, ensure_ascii=False)] if key.filters else []
-    sees = " and ".join(parts) or "all"
-    expires = f"{key.expires_at:%Y-%m-%d}" if key.expires_at is not None else "never"
-    return key.id, key.name, key.state(now), expires, ",".join(key.scopes), sees
-
-
-async def _revoke(location: str, name: str) -> None:
-    from lagotto.server.access import ApiKeys
-
-    async with open_store(location) as store:
-        key = await ApiKeys(store.keyed_values).revoke(name)
-    typer.echo(f"{key.id} ({key.name}) is revoked")
+    rows = []
+    for key in found:
+        parts = [", ".join(key.collections)] if key.collections is not None else []
+        parts += [json.dumps(key.filters, ensure_ascii=False)] if key.filters else []
+        expires = f"{key.expires_at:%Y-%m-%d}" if key.expires_at is not None else "never"
+        scopes, sees = ",".join(key.scopes), " and ".join(parts) or "all"
+        rows.append((key.id, key.name, key.state(now), expires, scopes, sees))
+    print_table(stdout(), ("id", "name", "state", "expires", "scopes", "sees"), rows)
 
 
 def _words(text: str) -> list[str]:

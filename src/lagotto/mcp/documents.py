@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
@@ -34,12 +34,10 @@ class DocumentAddress(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """Its address as a resource."""
         return f"{SCHEME}://documents/{self}"
 
     @classmethod
     def of(cls, document: Document) -> DocumentAddress:
-        """The name of a document."""
         return cls(document.collection, document.id)
 
     @classmethod
@@ -93,7 +91,6 @@ def parse_cursor(cursor: str, *, of: object) -> tuple[int, ...]:
 
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
-_LINE_END = re.compile("\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +108,18 @@ class Section:
 
 def sections(document: Document) -> list[Section]:
     """The sections of a document in order, numbered by their nesting."""
-    return list(_numbered(document.headings))
-
-
-def _numbered(headings: Iterable[Heading]) -> Iterator[Section]:
+    found = []
     open_levels: list[int] = []
     counts = [0]
-    for heading in headings:
+    for heading in document.headings:
         while open_levels and open_levels[-1] >= heading.level:
             open_levels.pop()
         open_levels.append(heading.level)
         depth = len(open_levels)
         counts = [*counts[:depth], *([0] * (depth - len(counts)))]
         counts[depth - 1] += 1
-        yield Section(".".join(map(str, counts)), heading)
+        found.append(Section(".".join(map(str, counts)), heading))
+    return found
 
 
 def section_span(document: Document, wanted: str) -> Span:
@@ -163,7 +158,7 @@ def page_span(document: Document, wanted: str) -> Span:
 def line_span(document: Document, wanted: str) -> Span:
     """The text of a line or of lines, counted from 1; ConfigError if there are none."""
     first, last = _parsed(wanted, "lines")
-    starts = [0, *(match.end() for match in _LINE_END.finditer(document.text))]
+    starts = [0, *(match.end() for match in re.finditer("\n", document.text))]
     if not 1 <= first <= len(starts):
         raise ConfigError(f"lines is {wanted[:40]!r}; the document has {len(starts)} lines")
     end = starts[last] if last < len(starts) else len(document.text)
@@ -171,7 +166,6 @@ def line_span(document: Document, wanted: str) -> Span:
 
 
 def line_count(text: str) -> int:
-    """The number of lines of a text."""
     return text.count("\n") + 1 if text else 0
 
 
@@ -201,27 +195,24 @@ def scope_of(document: Document) -> list[str]:
 
 def excerpt(document: Document, span: Span, *, whole: Span, budget: int) -> str:
     """The text of `span` as far as it fits; of `whole`, it is what is left."""
-    if document.is_only_title:
-        title = quoted(document.title or "")
-        return "\n".join(
-            [status("characters", 0, 0, None), _head(document, 0, "", budget=budget), NOTICE, title]
-        )
+    name = named_document(document.title, document.source, document.kind) or document.id
     where = Structure(document).heading_path(span.start)
 
+    def block(state: str, start: int, text: str, path: tuple[str, ...], shown: str) -> str:
+        location = Location(start=start, end=start + len(text), heading_path=path)
+        key = key_of_text(document.collection, document.id, start, text)
+        cited = label(format_citation(name, location), most=label_room(budget))
+        return "\n".join([state, f"{cited} key={key}", NOTICE, quoted(shown)])
+
+    if document.is_only_title:
+        return block(status("characters", 0, 0, None), 0, "", (), document.title or "")
+
     def render(length: int) -> str:
-        end = span.start + length
+        end, total = span.start + length, whole.end - whole.start
         more = make_cursor(end, whole.start, whole.end, of=scope_of(document))
+        state = status("characters", length, total, more if end < span.end else None)
         text = document.text[span.start : end]
-        return "\n".join(
-            [
-                status(
-                    "characters", length, whole.end - whole.start, more if end < span.end else None
-                ),
-                _head(document, span.start, text, where, budget=budget),
-                NOTICE,
-                quoted(text),
-            ]
-        )
+        return block(state, span.start, text, where, text)
 
     return render(fitting(document.text, span, render, budget=budget))
 
@@ -238,13 +229,3 @@ def fitting(text: str, span: Span, render: Callable[[int], str], *, budget: int)
         if found >= room // 2:
             return found + len(mark)
     return room
-
-
-def _head(
-    document: Document, start: int, text: str, where: tuple[str, ...] = (), *, budget: int
-) -> str:
-    name = named_document(document.title, document.source, document.kind) or document.id
-    location = Location(start=start, end=start + len(text), heading_path=where)
-    key = key_of_text(document.collection, document.id, start, text)
-    shown = label(format_citation(name, location), most=label_room(budget))
-    return f"{shown} key={key}"

@@ -55,7 +55,6 @@ def _needed(run: re.Match[str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as a quotation."""
     return "".join(MARK + line for line in visible(text).splitlines(keepends=True))
 
 
@@ -81,7 +80,6 @@ def label_room(budget: int) -> int:
 
 
 def to_json(value: object) -> str:
-    """A value as JSON in one line."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for char, escaped in _LINE_BREAKS.items():
         text = text.replace(char, escaped)

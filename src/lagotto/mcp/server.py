@@ -14,12 +14,11 @@ from mcp.shared.exceptions import MCPError
 
 from lagotto import __version__
 from lagotto.base.protocol import AsyncBase, BaseVerbs, page_of_documents
-from lagotto.documents import Document, Span
-from lagotto.mcp.agent import Agent
+from lagotto.documents import Span
 from lagotto.mcp.budget import DEFAULT_TOKENS, MOST_TOKENS, cut, most
 from lagotto.mcp.documents import URI_TEMPLATE, DocumentAddress, excerpt
 from lagotto.mcp.quotation import label, shortened, to_json
-from lagotto.mcp.tools import TOOLS, Tool, found_document
+from lagotto.mcp.tools import TOOLS, Agent, Tool, found_document
 
 MOST_NAMES = 20
 
@@ -58,14 +57,19 @@ async def list_resources(base: BaseVerbs, cursor: str | None) -> types.ListResou
     """A page of documents, as many as an answer has room for."""
     after = DocumentAddress.parse(cursor) if cursor else None
     found = await page_of_documents(base, after=after, limit=PAGE + 1)
-    listed = list(map(_resource, found[:PAGE]))
+    listed = []
+    for document in found[:PAGE]:
+        name = DocumentAddress.of(document)
+        title = shortened(document.title or document.source or document.id, most=80)
+        shown = shortened(str(name), most=80)
+        listed.append(types.Resource(uri=name.uri, name=shown, title=title, mime_type=MEDIA_TYPE))
 
     def render(number: int) -> str:
         return to_json([each.model_dump(mode="json", by_alias=True) for each in listed[:number]])
 
-    shown = max(1, most(len(listed), render, budget=DEFAULT_TOKENS))
-    more = str(DocumentAddress.of(found[shown - 1])) if shown < len(found) else None
-    return types.ListResourcesResult(resources=listed[:shown], next_cursor=more)
+    number = max(1, most(len(listed), render, budget=DEFAULT_TOKENS))
+    more = str(DocumentAddress.of(found[number - 1])) if number < len(found) else None
+    return types.ListResourcesResult(resources=listed[:number], next_cursor=more)
 
 
 async def read_resource(base: BaseVerbs, uri: str) -> types.ReadResourceResult:
@@ -75,14 +79,6 @@ async def read_resource(base: BaseVerbs, uri: str) -> types.ReadResourceResult:
     text = excerpt(document, span, whole=span, budget=MOST_TOKENS)
     contents = types.TextResourceContents(uri=uri, mime_type=MEDIA_TYPE, text=text)
     return types.ReadResourceResult(contents=[contents])
-
-
-def _resource(document: Document) -> types.Resource:
-    name = DocumentAddress.of(document)
-    title = shortened(document.title or document.source or document.id, most=80)
-    return types.Resource(
-        uri=name.uri, name=shortened(str(name), most=80), title=title, mime_type=MEDIA_TYPE
-    )
 
 
 LOGGER = logging.getLogger("lagotto.mcp")
@@ -96,82 +92,68 @@ T = TypeVar("T")
 
 def create_server(agent: Agent) -> Server[Any]:
     """The server through which one caller uses a base."""
-    calls = _Calls(agent)
-    server: Server[Any] = Server(
-        "lagotto",
-        version=__version__,
-        on_list_tools=calls.list_tools,
-        on_call_tool=calls.call_tool,
-        on_list_resources=calls.list_resources,
-        on_list_resource_templates=calls.list_templates,
-        on_read_resource=calls.read_resource,
-    )
-    server.middleware.append(calls.with_instructions)
-    return server
+    tools = {name: tool for name, tool in TOOLS.items() if tool.effect == "reads" or agent.writes}
 
-
-class _Calls:
-    """The requests of a caller."""
-
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
-        self._tools = {
-            name: tool for name, tool in TOOLS.items() if tool.effect == "reads" or agent.writes
-        }
-
-    async def list_tools(
-        self, _: Context, __: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=list(map(_described, self._tools.values())))
-
-    async def call_tool(
-        self, _: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        tool = self._tools.get(params.name)
-        if tool is None:
-            known = ", ".join(self._tools)
-            raise _wrong(f"there is no tool {params.name[:60]!r}; there are {known}")
-        try:
-            async with self._agent.admission():
-                return _text(await tool(self._agent, params.arguments or {}))
-        except Exception as exc:  # noqa: BLE001 the edge of the server
-            return _text(self._message(exc), is_error=True)
-
-    async def list_resources(
-        self, _: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        cursor = params.cursor if params else None
-        return await self._answered(list_resources(self._agent.base, cursor))
-
-    async def list_templates(
-        self, _: Context, __: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=[TEMPLATE])
-
-    async def read_resource(
-        self, _: Context, params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
-        return await self._answered(read_resource(self._agent.base, str(params.uri)))
-
-    async def with_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """The greeting of either protocol era, with what the caller sees of the base now."""
-        result = await call_next(ctx)
-        if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
-            return {**result, "instructions": await self._answered(instructions(self._agent.base))}
-        return result
-
-    async def _answered(self, work: Awaitable[T]) -> T:
-        try:
-            async with self._agent.admission():
-                return await work
-        except Exception as exc:  # noqa: BLE001 the edge of the server
-            raise _wrong(self._message(exc)) from None
-
-    def _message(self, error: Exception) -> str:
-        message = self._agent.message(error)
+    def message_of(error: Exception) -> str:
+        message = agent.message(error)
         if message is None:
             LOGGER.error("a call failed", exc_info=error)
         return cut(shortened(message or FAILED, most=MOST_MESSAGE))
+
+    async def answered(work: Awaitable[T]) -> T:
+        try:
+            async with agent.admission():
+                return await work
+        except Exception as exc:  # noqa: BLE001 the edge of the server
+            raise MCPError(code=types.INVALID_PARAMS, message=message_of(exc)) from None
+
+    async def list_tools(_: Context, __: object) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=list(map(_described, tools.values())))
+
+    async def call_tool(_: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = tools.get(params.name)
+        if tool is None:
+            wrong = f"there is no tool {params.name[:60]!r}; there are {', '.join(tools)}"
+            raise MCPError(code=types.INVALID_PARAMS, message=wrong)
+        is_error = False
+        try:
+            async with agent.admission():
+                text = await tool(agent, params.arguments or {})
+        except Exception as exc:  # noqa: BLE001 the edge of the server
+            text, is_error = message_of(exc), True
+        # sent once: clients that take structured content would pay for it twice
+        content = [types.TextContent(type="text", text=text)]
+        return types.CallToolResult(content=content, is_error=is_error)
+
+    async def resources(
+        _: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        return await answered(list_resources(agent.base, params.cursor if params else None))
+
+    async def templates(_: Context, __: object) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=[TEMPLATE])
+
+    async def read(_: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        return await answered(read_resource(agent.base, str(params.uri)))
+
+    async def with_instructions(ctx: Context, call_next: CallNext) -> HandlerResult:
+        """The greeting of either protocol era, with what the caller sees of the base now."""
+        result = await call_next(ctx)
+        if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
+            return {**result, "instructions": await answered(instructions(agent.base))}
+        return result
+
+    server: Server[Any] = Server(
+        "lagotto",
+        version=__version__,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=resources,
+        on_list_resource_templates=templates,
+        on_read_resource=read,
+    )
+    server.middleware.append(with_instructions)
+    return server
 
 
 def _described(tool: Tool) -> types.Tool:
@@ -181,17 +163,6 @@ def _described(tool: Tool) -> types.Tool:
         input_schema=tool.schema,
         annotations=types.ToolAnnotations.model_validate(tool.hints),
     )
-
-
-def _text(text: str, *, is_error: bool = False) -> types.CallToolResult:
-    """An answer, sent once: clients that take structured content would pay for it twice."""
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=text)], is_error=is_error
-    )
-
-
-def _wrong(message: str) -> MCPError:
-    return MCPError(code=types.INVALID_PARAMS, message=message)
 
 
 async def serve_stdio(base: AsyncBase, *, writes: bool = False) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, Self
@@ -17,8 +19,13 @@ from lagotto.context.cite import CitationKey, cited, key_of, key_of_text
 from lagotto.context.formats import CUT
 from lagotto.context.passages import stitched
 from lagotto.documents import DEFAULT_COLLECTION, Document, Record, Span
-from lagotto.errors import CitationError, ConfigError, ReplaceRefusedError
-from lagotto.mcp.agent import Agent
+from lagotto.errors import (
+    CitationError,
+    ConfigError,
+    DeadlineExceeded,
+    LagottoError,
+    ReplaceRefusedError,
+)
 from lagotto.mcp.budget import (
     BYTES_PER_TOKEN,
     DEFAULT_TOKENS,
@@ -30,7 +37,6 @@ from lagotto.mcp.budget import (
 )
 from lagotto.mcp.documents import (
     DocumentAddress,
-    Section,
     Target,
     excerpt,
     fitting,
@@ -56,6 +62,7 @@ from lagotto.mcp.quotation import (
     visible,
     visible_fields,
 )
+from lagotto.request_context import RequestContext
 from lagotto.results import Results, RetrievalResult
 from lagotto.retrieval.documents import Highlighter
 
@@ -74,6 +81,38 @@ class Arguments(Record):
 
     max_tokens: MaxTokens = DEFAULT_TOKENS
     cursor: str | None = None
+
+
+TIMEOUT = 60.0
+"""Seconds for a call."""
+
+
+class Agent:
+    """A caller of the tools, here one with a base of its own.
+
+    `base` shows what it may see and nothing else. `writes` is whether the tools that change the
+    base are there; a base that is not its own checks that as well.
+    """
+
+    def __init__(self, base: BaseVerbs, *, writes: bool = False) -> None:
+        self.base = base
+        self.writes = writes
+
+    def context(self) -> RequestContext:
+        return RequestContext(timeout=TIMEOUT)
+
+    @asynccontextmanager
+    async def admission(self) -> AsyncIterator[None]:
+        """Work on a call inside, until the deadline; it may have to wait for others."""
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                yield
+        except TimeoutError:
+            raise DeadlineExceeded(f"the call took longer than {TIMEOUT:g} s") from None
+
+    def message(self, error: Exception) -> str | None:
+        """What the agent may know of an error, None for one that is not foreseen."""
+        return str(error) if isinstance(error, LagottoError) else None
 
 
 Run = Callable[[Agent, Any], Awaitable[str]]
@@ -96,14 +135,15 @@ class Tool:
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments, as short as it can be."""
-        fields = self.arguments.model_json_schema()["properties"]
-        return {
-            "type": "object",
-            "properties": {name: _short(schema) for name, schema in fields.items()},
-            "required": [
-                name for name, field in self.arguments.model_fields.items() if field.is_required()
-            ],
-        }
+        properties: dict[str, Any] = {}
+        for name, schema in self.arguments.model_json_schema()["properties"].items():
+            (first, *_) = schema.get("anyOf", [schema])
+            short = {key: first[key] for key in ("type", "items", "maximum") if key in first}
+            described = {"description": schema["description"]} if "description" in schema else {}
+            properties[name] = {**short, **described}
+        fields = self.arguments.model_fields.items()
+        required = [name for name, field in fields if field.is_required()]
+        return {"type": "object", "properties": properties, "required": required}
 
     @property
     def hints(self) -> dict[str, bool]:
@@ -115,20 +155,8 @@ class Tool:
 
     async def __call__(self, agent: Agent, arguments: Mapping[str, Any]) -> str:
         """Check the arguments, run, and check the answer: it is never over its budget."""
-        args = self._checked(arguments)
-        answer = await self.run(agent, args)
-        # Tools keep their budget, but none can shorten an id or a path of thousands of characters.
-        budget = args.max_tokens if isinstance(args, Arguments) else MOST_TOKENS
-        if (size := on_wire(answer)) > budget:
-            raise ConfigError(
-                f"max_tokens is {budget}, and the shortest answer to this has {size} tokens; "
-                "ask with more"
-            )
-        return answer
-
-    def _checked(self, arguments: Mapping[str, Any]) -> Record:
         try:
-            return self.arguments.model_validate(dict(arguments))
+            args = self.arguments.model_validate(dict(arguments))
         except ValidationError as exc:
             wrong = "; ".join(
                 f"{'.'.join(map(str, found['loc'])) or 'arguments'}: {_reason(found)}"
@@ -139,6 +167,15 @@ class Tool:
                 for name, field in self.arguments.model_fields.items()
             )
             raise ConfigError(f"{shortened(wrong, most=600)}; {self.name} takes {known}") from exc
+        answer = await self.run(agent, args)
+        # Tools keep their budget, but none can shorten an id or a path of thousands of characters.
+        budget = args.max_tokens if isinstance(args, Arguments) else MOST_TOKENS
+        if (size := on_wire(answer)) > budget:
+            raise ConfigError(
+                f"max_tokens is {budget}, and the shortest answer to this has {size} tokens; "
+                "ask with more"
+            )
+        return answer
 
 
 TOOLS: dict[str, Tool] = {}
@@ -165,14 +202,6 @@ async def found_document(base: BaseVerbs, name: DocumentAddress) -> Document:
             f"there is no document {str(name)[:300]!r}; pass an id or key from search or context"
         )
     return document
-
-
-def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
-    (first, *_) = schema.get("anyOf", [schema])
-    kept = {name: first[name] for name in ("type", "items", "maximum") if name in first}
-    if "description" in schema:
-        kept["description"] = schema["description"]
-    return kept
 
 
 def _reason(found: Any) -> str:
@@ -203,14 +232,8 @@ class SearchArguments(Arguments):
         return [self.query, self.collection, self.filters]
 
     def of_base(self, agent: Agent, top_k: int) -> dict[str, Any]:
-        """The arguments of the base's own verbs."""
-        return {
-            "query": self.query,
-            "top_k": top_k,
-            "collection": self.collection,
-            "filters": self.filters,
-            "request": agent.context(),
-        }
+        chosen = {"query": self.query, "collection": self.collection, "filters": self.filters}
+        return {**chosen, "top_k": top_k, "request": agent.context()}
 
 
 @tool(
@@ -248,23 +271,22 @@ def relevant(found: Results) -> Sequence[RetrievalResult]:
 
 
 def _results(hits: Sequence[RetrievalResult], args: SearchArguments) -> list[dict[str, object]]:
-    highlighter = Highlighter(args.query)
-    return [_result(hit, args, highlighter) for hit in hits]
-
-
-def _result(
-    hit: RetrievalResult, args: SearchArguments, highlighter: Highlighter
-) -> dict[str, object]:
-    title = hit.citation.removeprefix("Doc: ")
-    name = DocumentAddress(hit.collection, hit.document_id)
-    shown = highlighter.snippet(hit.content, language=hit.language, max_chars=SNIPPET_CHARACTERS)
-    return {
-        "id": key_of(hit),
-        "title": shortened(title, most=label_room(args.max_tokens)),
-        "url": shortened(url_of(hit.document_source, name), most=500),
-        "text": visible(shown.text),
-        "score": round(hit.score, 2),
-    }
+    highlighter, room = Highlighter(args.query), label_room(args.max_tokens)
+    results: list[dict[str, object]] = []
+    for hit in hits:
+        name = DocumentAddress(hit.collection, hit.document_id)
+        text, language = hit.content, hit.language
+        shown = highlighter.snippet(text, language=language, max_chars=SNIPPET_CHARACTERS)
+        results.append(
+            {
+                "id": key_of(hit),
+                "title": shortened(hit.citation.removeprefix("Doc: "), most=room),
+                "url": shortened(url_of(hit.document_source, name), most=500),
+                "text": visible(shown.text),
+                "score": round(hit.score, 2),
+            }
+        )
+    return results
 
 
 CHANGED = "the document has changed since this id was made; search again"
@@ -287,7 +309,24 @@ async def fetch(agent: Agent, args: DocumentArguments) -> str:
     document = await found_document(agent.base, target.name)
     text = document.text or document.title or ""
     metadata = _metadata(document, target.passage, room=args.max_tokens // 4)
-    render = partial(_rendered, args, document, text, metadata)
+    title = document.title or document.source or document.id
+
+    def render(start: int, shown: int) -> str:
+        end = start + shown
+        return to_json(
+            {
+                "id": shortened(args.id, most=2_000),
+                "title": shortened(title, most=label_room(args.max_tokens)),
+                "text": visible(text[start:end]),
+                "url": shortened(url_of(document.source, DocumentAddress.of(document)), most=500),
+                "metadata": metadata,
+                "start": start,
+                "shown": shown,
+                "total": len(text),
+                "cursor": make_cursor(end, of=scope_of(document)) if end < len(text) else None,
+                "note": NOTE,
+            }
+        )
 
     def from_(start: int) -> int:
         """How many characters fit, from there on."""
@@ -297,42 +336,12 @@ async def fetch(agent: Agent, args: DocumentArguments) -> str:
     start = 0
     if args.cursor:
         (start,) = parse_cursor(args.cursor, of=scope_of(document))
-    elif target.passage and not _is_whole(text, render, args.max_tokens):
+    elif target.passage and (room := from_(0)) < len(text):
         passage = min(target.passage.start, len(text))
-        start = _before(text, passage, room=from_(0))
+        start = _before(text, passage, room=room)
         if start + from_(start) <= passage:  # what is before it takes more tokens than most texts
             start = passage
     return render(start, from_(start))
-
-
-def _rendered(
-    args: DocumentArguments,
-    document: Document,
-    text: str,
-    metadata: dict[str, Any],
-    start: int,
-    shown: int,
-) -> str:
-    end = start + shown
-    title = document.title or document.source or document.id
-    return to_json(
-        {
-            "id": shortened(args.id, most=2_000),
-            "title": shortened(title, most=label_room(args.max_tokens)),
-            "text": visible(text[start:end]),
-            "url": shortened(url_of(document.source, DocumentAddress.of(document)), most=500),
-            "metadata": metadata,
-            "start": start,
-            "shown": shown,
-            "total": len(text),
-            "cursor": make_cursor(end, of=scope_of(document)) if end < len(text) else None,
-            "note": NOTE,
-        }
-    )
-
-
-def _is_whole(text: str, render: Any, budget: int) -> bool:
-    return len(text) <= BYTES_PER_TOKEN * budget and on_wire(render(0, len(text))) <= budget
 
 
 def _before(text: str, start: int, *, room: int) -> int:
@@ -354,20 +363,15 @@ def _before(text: str, start: int, *, room: int) -> int:
 def _metadata(document: Document, passage: CitationKey | None, *, room: int) -> dict[str, Any]:
     """What is known of the document, as much as there is room for."""
     known: dict[str, Any] = {"collection": document.collection, "kind": document.kind}
-    if passage is not None and _has_changed(document, passage):
-        known["changed"] = CHANGED
+    if passage is not None:
+        try:
+            cited(document, passage)
+        except CitationError:
+            known["changed"] = CHANGED
     for name, value in visible_fields(document.metadata).items():
         if estimate(to_json(to_json({**known, name: value}))) <= room:
             known.setdefault(name, value)
     return known
-
-
-def _has_changed(document: Document, passage: CitationKey) -> bool:
-    try:
-        cited(document, passage)
-    except CitationError:
-        return True
-    return False
 
 
 PACKED = 0.7
@@ -384,7 +388,7 @@ class QuotedPassage:
     start: int
     text: str
     label: str
-    ranks: frozenset[int]
+    ranks: Set[int]
     is_cut: bool = False
 
     def block(self, marker: int, *, room: int) -> str:
@@ -394,7 +398,6 @@ class QuotedPassage:
         return f"[{marker}] {label(self.label, most=room)} key={key}\n{quoted(shown)}"
 
     def cut(self, length: int) -> QuotedPassage:
-        """Its beginning."""
         return replace(self, text=self.text[:length], is_cut=length < len(self.text))
 
 
@@ -409,7 +412,13 @@ async def context(agent: Agent, args: SearchArguments) -> str:
     if args.cursor:
         (seen,) = parse_cursor(args.cursor, of=[*args.scope, args.top_k])
         found = await agent.base.retrieve(**question)
-        return _answer(args, _of_hits(found, seen), total=len(found), seen=seen)
+        passages = [
+            QuotedPassage(
+                hit.collection, hit.document_id, hit.start, hit.content, hit.citation, {hit.rank}
+            )
+            for hit in found[seen:]
+        ]
+        return _answer(args, passages, total=len(found), seen=seen)
     pack = await agent.base.context(**question, max_tokens=int(PACKED * args.max_tokens))
     if not any(candidate.score > 0 for candidate in pack.trace.candidates):
         return _answer(args, (), total=0, seen=0)
@@ -424,7 +433,7 @@ def _answer(
     room = label_room(args.max_tokens)
 
     def render(chosen: Sequence[QuotedPassage]) -> str:
-        ranks = frozenset[int]().union(*(passage.ranks for passage in chosen))
+        ranks = set[int]().union(*(passage.ranks for passage in chosen))
         blocks = [passage.block(at, room=room) for at, passage in enumerate(chosen, seen + 1)]
         missing = next((rank for rank in range(seen + 1, total + 1) if rank not in ranks), None)
         scope = [*args.scope, args.top_k]
@@ -449,25 +458,11 @@ def _of_pack(pack: ContextPack) -> list[QuotedPassage]:
             citation.start,
             stitched((chunk.start, chunk.text) for chunk in chunks),
             citation.label,
-            frozenset(chunk.rank for chunk in chunks if chunk.role == "primary"),
+            {chunk.rank for chunk in chunks if chunk.role == "primary"},
             any(chunk.truncated and chunk.end == citation.end for chunk in chunks),
         )
         for citation in pack.citations
         if (chunks := [each for each in pack.selected_chunks if each.marker == citation.marker])
-    ]
-
-
-def _of_hits(found: Results, seen: int) -> list[QuotedPassage]:
-    return [
-        QuotedPassage(
-            hit.collection,
-            hit.document_id,
-            hit.start,
-            hit.content,
-            hit.citation,
-            frozenset({hit.rank}),
-        )
-        for hit in found[seen:]
     ]
 
 
@@ -478,26 +473,17 @@ async def outline(agent: Agent, args: DocumentArguments) -> str:
     document = await found_document(agent.base, target.name)
     title = document.title or document.source or document.id
     head = f"{label(title, most=label_room(args.max_tokens))} id={target.name}"
-    lines = _lines(document, sections(document))
-    scope = ["outline", *scope_of(document)]
-    return _page("sections", lines, args, [head, _size(document), NOTICE], scope=scope)
-
-
-def _size(document: Document) -> str:
-    text = document.text
+    text, structure = document.text, Structure(document)
     pages = f"{len(document.pages)} pages, " if document.pages else ""
-    return f"{pages}{line_count(text)} lines, {len(text)} characters"
-
-
-def _lines(document: Document, known: list[Section]) -> list[str]:
-    structure = Structure(document)
-    return [_line(section, structure.pages(section.span)) for section in known]
-
-
-def _line(section: Section, pages: tuple[int, int] | None) -> str:
-    tokens = -(-(section.span.end - section.span.start) // BYTES_PER_TOKEN)
-    where = f", page {pages[0]}" if pages else ""
-    return f"{MARK}{section.number} {shortened(section.heading.title)} (~{tokens} tokens{where})"
+    size = f"{pages}{line_count(text)} lines, {len(text)} characters"
+    lines = []
+    for section in sections(document):
+        tokens = -(-(section.span.end - section.span.start) // BYTES_PER_TOKEN)
+        on = structure.pages(section.span)
+        about = f"~{tokens} tokens{f', page {on[0]}' if on else ''}"
+        lines.append(f"{MARK}{section.number} {shortened(section.heading.title)} ({about})")
+    scope = ["outline", *scope_of(document)]
+    return _page("sections", lines, args, [head, size, NOTICE], scope=scope)
 
 
 Part = Annotated[
@@ -537,24 +523,17 @@ async def read(agent: Agent, args: ReadArguments) -> str:
     """The wanted part, from its start or from the cursor on."""
     target = Target.parse(args.id)
     document = await found_document(agent.base, target.name)
-    whole, rest = _wanted(document, args, target)
-    return excerpt(document, rest, whole=whole, budget=args.max_tokens)
-
-
-def _wanted(document: Document, args: ReadArguments, target: Target) -> tuple[Span, Span]:
-    """The wanted part, and what is left of it to read."""
+    start = min(target.passage.start, len(document.text)) if target.passage else 0
+    whole = rest = Span(start, len(document.text))
     if args.cursor:
         start, *ends = parse_cursor(args.cursor, of=scope_of(document))
         whole = Span(*ends)
-        return whole, Span(start, whole.end)
+        rest = Span(start, whole.end)
     for name, find in PARTS.items():
         wanted = getattr(args, name)
         if wanted is not None:
-            span = find(document, wanted)
-            return span, span
-    start = min(target.passage.start, len(document.text)) if target.passage else 0
-    span = Span(start, len(document.text))
-    return span, span
+            whole = rest = find(document, wanted)
+    return excerpt(document, rest, whole=whole, budget=args.max_tokens)
 
 
 @tool("List collections with their sizes.", Arguments)
@@ -568,7 +547,6 @@ async def collections(agent: Agent, args: Arguments) -> str:
 def _page(
     unit: str, lines: Sequence[str], args: Arguments, head: Sequence[str] = (), *, scope: object
 ) -> str:
-    """As many lines as fit, from the cursor on."""
     (start,) = parse_cursor(args.cursor, of=scope) if args.cursor else (0,)
 
     def render(shown: int) -> str:
@@ -595,13 +573,8 @@ class AddArguments(Record):
 async def add(agent: Agent, args: AddArguments) -> str:
     """Add a document; its id is a hash of its content. One that is there keeps its metadata."""
     try:
-        document = Document(
-            title=args.title,
-            text=args.text,
-            collection=args.collection,
-            metadata=args.metadata or {},
-            kind="text",
-        )
+        fields = args.model_dump(exclude={"metadata"})
+        document = Document(**fields, metadata=args.metadata or {}, kind="text")
     except ValidationError as exc:
         raise ConfigError(f"the document is wrong: {exc.errors()[0]['msg']}") from exc
     report = await agent.base.add_documents([document], replace=False)
@@ -624,11 +597,10 @@ class RemoveArguments(Record):
 async def remove(agent: Agent, args: RemoveArguments) -> str:
     """Remove documents; an id of a passage stands for its document."""
     names = list(dict.fromkeys(Target.parse(each).name for each in args.ids))
-    gone = [
-        name
+    missing = [
+        str(name)[:300]
         for name in names
-        if await agent.base.remove(name.document_id, collection=name.collection)
+        if not await agent.base.remove(name.document_id, collection=name.collection)
     ]
-    missing = [str(name)[:300] for name in names if name not in gone]
-    done = f"removed {len(gone)} of {len(names)}"
+    done = f"removed {len(names) - len(missing)} of {len(names)}"
     return f"{done}; no document is called {', '.join(missing[:5])}" if missing else done

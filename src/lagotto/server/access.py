@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import builtins
 import hashlib
 import hmac
 import secrets
@@ -62,7 +63,6 @@ class Access:
     key_hash: str | None = field(default=None, compare=False, repr=False)
 
     def check(self, scope: Scope) -> None:
-        """Raise a problem unless the scope is among those of the key."""
         if scope not in self.scopes:
             raise Problem(
                 "Forbidden",
@@ -71,7 +71,6 @@ class Access:
 
     @property
     def is_admin(self) -> bool:
-        """Whether it may see the work of other keys."""
         return "admin" in self.scopes and self.visibility.everything
 
 
@@ -130,7 +129,19 @@ class ApiKeys:
 
         ConfigError if an active key has this name.
         """
-        _check(name, scopes, collections, filters)
+        if not name.strip():
+            raise ConfigError("a key needs a name; pass --name NAME")
+        if unknown := sorted(set(scopes) - set(SCOPES)):
+            raise ConfigError(f"no scope is called {unknown[0]!r}; there are {', '.join(SCOPES)}")
+        if not scopes:
+            raise ConfigError(f"a key needs scopes; there are {', '.join(SCOPES)}")
+        if collections is not None and not all(collections):
+            raise ConfigError("a collection needs a name; write --collections a,b")
+        if filters is not None and fields(filters) & NEVER_IN_FILTERS:
+            raise ConfigError(
+                "the filter of a key can't have the field page: it is about documents; filter by "
+                "collection or metadata"
+            )
         if taken := await self._named(name, "active"):
             raise ConfigError(
                 f"the key {taken[0][1].id} is called {name!r}; choose another name, or revoke it"
@@ -149,7 +160,6 @@ class ApiKeys:
         return secret, key
 
     async def list(self) -> list[ApiKey]:
-        """All keys, the oldest first."""
         return [key for _, key in await self._items()]
 
     async def exist(self) -> bool:
@@ -157,7 +167,6 @@ class ApiKeys:
         return bool(await self._values.items(KIND, limit=1))
 
     async def any_active(self) -> bool:
-        """Whether there is a key that can be used."""
         now = datetime.now(UTC)
         return any(key.state(now) == "active" for key in await self.list())
 
@@ -166,9 +175,7 @@ class ApiKeys:
 
         ConfigError if there is none, or several.
         """
-        found: Sequence[tuple[str, ApiKey]] = [
-            (digest, key) for digest, key in await self._items() if key.id == name
-        ]
+        found = [item for item in await self._items() if item[1].id == name]
         for state in get_args(KeyState):
             found = found or await self._named(name, state)
         if found and found[-1][1].revoked_at is not None:
@@ -183,19 +190,15 @@ class ApiKeys:
         await self._values.put(KIND, digest, revoked.model_dump(mode="json"))
         return revoked
 
-    async def _items(self) -> Sequence[tuple[str, ApiKey]]:
-        """All keys with their hashes, the oldest first."""
+    async def _items(self) -> builtins.list[tuple[str, ApiKey]]:
         items = await self._values.items(KIND)
         found = [(item.name, ApiKey.model_validate(item.value)) for item in items]
         return sorted(found, key=lambda item: (item[1].created_at, item[1].id))
 
-    async def _named(self, name: str, state: KeyState) -> Sequence[tuple[str, ApiKey]]:
+    async def _named(self, name: str, state: KeyState) -> builtins.list[tuple[str, ApiKey]]:
         now = datetime.now(UTC)
-        return [
-            (digest, key)
-            for digest, key in await self._items()
-            if key.name == name and key.state(now) == state
-        ]
+        items = await self._items()
+        return [item for item in items if item[1].name == name and item[1].state(now) == state]
 
     async def access(self, secret: str) -> Access | None:
         """What the holder of a key may do; None for one that is unknown, expired or revoked."""
@@ -219,7 +222,6 @@ class ApiKeys:
 
 
 def make_key() -> str:
-    """A new key."""
     return _written(secrets.token_bytes(SECRET_BYTES))
 
 
@@ -242,24 +244,3 @@ def digest_of(secret: str) -> str:
 def _written(random: bytes) -> str:
     checksum = zlib.crc32(random).to_bytes(CHECKSUM_BYTES, "big")
     return PREFIX + base64.urlsafe_b64encode(random + checksum).decode().rstrip("=")
-
-
-def _check(
-    name: str,
-    scopes: Sequence[str],
-    collections: Sequence[str] | None,
-    filters: Filter | None,
-) -> None:
-    if not name.strip():
-        raise ConfigError("a key needs a name; pass --name NAME")
-    if unknown := sorted(set(scopes) - set(SCOPES)):
-        raise ConfigError(f"no scope is called {unknown[0]!r}; there are {', '.join(SCOPES)}")
-    if not scopes:
-        raise ConfigError(f"a key needs scopes; there are {', '.join(SCOPES)}")
-    if collections is not None and not all(collections):
-        raise ConfigError("a collection needs a name; write --collections a,b")
-    if filters is not None and fields(filters) & NEVER_IN_FILTERS:
-        raise ConfigError(
-            "the filter of a key can't have the field page: it is about documents; filter by "
-            "collection or metadata"
-        )

@@ -16,14 +16,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from lagotto.server import agents, page
-from lagotto.server.browsers import BrowserGuard
 from lagotto.server.concurrency_limit import noticing_signals
 from lagotto.server.embedding import ServedBase
 from lagotto.server.endpoints import OPERATIONS, STATUS_OPERATIONS
-from lagotto.server.metrics import RequestLog
+from lagotto.server.middleware import BrowserGuard, CancelOnDisconnect, RequestLog
 from lagotto.server.operations import JSON, openapi
 from lagotto.server.problems import HANDLERS
-from lagotto.server.request_body import CancelOnDisconnect
 from lagotto.server.settings import ServerSettings
 from lagotto.server.state import ServerState
 

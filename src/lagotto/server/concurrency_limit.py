@@ -49,7 +49,6 @@ class Gate:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait."""
         return len(self._entries)
 
     @asynccontextmanager
@@ -64,19 +63,21 @@ class Gate:
             await entry.admitted
             yield
         finally:
-            self._leave(entry)
+            if entry.working:
+                self._count(entry, -1)
+                self._admit()
+            elif entry in self._entries:
+                self._entries.remove(entry)
 
     def _admit(self) -> None:
         """Let as many of those that wait begin as there is room for."""
         while self.working < self._most:
-            able = [
-                entry for entry in self._entries if not entry.wide or self._wide < self._most_wide
-            ]
+            room = self._wide < self._most_wide
+            able = [entry for entry in self._entries if room or not entry.wide]
             if not able:
                 return
-            entry = min(
-                able, key=lambda entry: self._by_client[entry.client]
-            )  # of equals, the oldest
+            # of equals, the oldest
+            entry = min(able, key=lambda entry: self._by_client[entry.client])
             self._entries.remove(entry)
             self._count(entry, 1)
             entry.working = True
@@ -91,13 +92,6 @@ class Gate:
         if not latest.admitted.done():
             detail = f"{self.working} requests are worked on and {self.waiting} wait"
             latest.admitted.set_exception(Problem("TooManyRequests", f"{detail}; try again later"))
-
-    def _leave(self, entry: _Entry) -> None:
-        if entry.working:
-            self._count(entry, -1)
-            self._admit()
-        elif entry in self._entries:
-            self._entries.remove(entry)
 
     def _count(self, entry: _Entry, change: int) -> None:
         self.working += change

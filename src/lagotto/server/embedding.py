@@ -13,7 +13,7 @@ from lagotto._internal.tokens import Tokenizer
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Vectors
 from lagotto.embedders import Embedder
-from lagotto.embedders.base import EmbedderInfo, Role
+from lagotto.embedders.base import Role
 
 
 class SingleQueryEmbedder:
@@ -21,28 +21,21 @@ class SingleQueryEmbedder:
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
-
-    @property
-    def info(self) -> EmbedderInfo:
-        """The value of `inner`."""
-        return self._inner.info
+        self.info = inner.info
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The value of `inner`."""
         return self._inner.tokenizer
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        """Return one unit vector per text, in order."""
         if role == "query" and len(texts) == 1:
             return await self._embed_query(texts[0])
         return await self._inner.embed(texts, role=role)
 
     async def close(self) -> None:
-        """Close `inner`."""
         await self._inner.close()
 
     async def _embed_query(self, text: str) -> Vectors:
@@ -83,11 +76,6 @@ class QueryCache(SingleQueryEmbedder):
             self._vectors.popitem(last=False)
         return made
 
-    async def close(self) -> None:
-        """Close `inner`, and forget all vectors."""
-        self._vectors.clear()
-        await super().close()
-
 
 MOST = 64
 """Queries in one batch."""
@@ -110,7 +98,6 @@ class BatchingEmbedder(SingleQueryEmbedder):
 
     @property
     def waiting(self) -> int:
-        """Queries that wait for the model."""
         return len(self._waiting)
 
     async def _embed_query(self, text: str) -> Vectors:

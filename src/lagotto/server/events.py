@@ -68,12 +68,6 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Neither caches nor proxies, nginx for instance, are to hold events back."""
 
 
-def last_event_id(http: HttpRequest) -> int:
-    """The number of the last event that the client has had; 0 for none."""
-    header = http.headers.get("last-event-id", "")
-    return int(header) if header.isascii() and header.isdecimal() and len(header) < 16 else 0
-
-
 async def event_stream(
     http: HttpRequest, state: ServerState, events: AsyncIterator[tuple[int, Event]]
 ) -> StreamingResponse:
@@ -102,49 +96,32 @@ class _EventResponse(StreamingResponse):
 async def _sent(
     http: HttpRequest, state: ServerState, events: AsyncIterator[tuple[int, Event]]
 ) -> AsyncIterator[bytes]:
-    had, number = last_event_id(http), 0
+    """The events, heartbeats in silences; they end early when the server is to end."""
+    header = http.headers.get("last-event-id", "")
+    had = int(header) if header.isascii() and header.isdecimal() and len(header) < 16 else 0
+    number = 0
+    stopping = asyncio.create_task(state.stopping.wait())
+    following: asyncio.Future[tuple[int, Event]] | None = None
     try:
-        async for found in _with_heartbeats(events, state):
-            if found is None:
+        while not state.stopping.is_set():
+            following = following or asyncio.ensure_future(anext(events))
+            waited: list[asyncio.Future[Any]] = [following, stopping]
+            silence = state.settings.heartbeat
+            await asyncio.wait(waited, timeout=silence, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                done, following = following, None
+                number, event = done.result()
+                if number > had:
+                    yield _written(number, event)
+            elif not stopping.done():
                 yield HEARTBEAT
-                continue
-            number, event = found
-            if number > had:
-                yield _written(number, event)
+    except StopAsyncIteration:
+        if not state.stopping.is_set():
+            yield _written(number + 1, END)
     except (LagottoError, Problem) as exc:
         problem = exc if isinstance(exc, Problem) else problem_of(exc)
         details = problem.details(http.scope["request_id"])
         yield _written(number + 1, Event("error", details))
-        return
-    if not state.stopping.is_set():
-        yield _written(number + 1, END)
-
-
-async def _with_heartbeats(
-    events: AsyncIterator[tuple[int, Event]], state: ServerState
-) -> AsyncIterator[tuple[int, Event] | None]:
-    """The events, None after each silence; they end early when the server is to end."""
-    stopping = asyncio.create_task(state.stopping.wait())
-    following: asyncio.Future[tuple[int, Event]] | None = None
-    try:
-        while True:
-            following = following or asyncio.ensure_future(anext(events))
-            waited: list[asyncio.Future[Any]] = [following, stopping]
-            await asyncio.wait(
-                waited,
-                timeout=state.settings.heartbeat,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            if following.done():
-                done, following = following, None
-                try:
-                    yield done.result()
-                except StopAsyncIteration:
-                    return
-            elif stopping.done():
-                return
-            else:
-                yield None
     finally:
         stopping.cancel()
         if following is not None:

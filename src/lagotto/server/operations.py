@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 from pydantic.json_schema import models_json_schema
 from pydantic_core import to_json
 from starlette.requests import Request as HttpRequest
@@ -24,9 +24,8 @@ from lagotto.documents import LANGUAGE_TAG
 from lagotto.prefs import SearchRequest, Verb
 from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.server.access import Access, Scope, Visibility
-from lagotto.server.problems import MEDIA_TYPE, Problem, ProblemDetails, invalid
+from lagotto.server.problems import MEDIA_TYPE, Answer, Problem, ProblemDetails, invalid
 from lagotto.server.request_body import AddBody, SearchBody, limited, nested
-from lagotto.server.responses import record
 from lagotto.server.state import ServerState, client_of, state_of
 
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ class Call:
 
     @property
     def base(self) -> ScopedBase:
-        """The base as the caller sees it."""
         return self.state.scoped_to(self.access, self.http)
 
     async def search_request(self, verb: Verb | Literal["why_not"]) -> SearchRequest:
@@ -65,7 +63,6 @@ class Call:
 
     @property
     def context(self) -> RequestContext:
-        """The deadline of the request, and its id as the trace id."""
         most = self.state.settings.timeout
         wanted = self.arguments.timeout if isinstance(self.arguments, SearchBody) else None
         return RequestContext(
@@ -93,7 +90,6 @@ class Call:
         return size > WIDE_BYTES or wide
 
     def path(self, name: str) -> str:
-        """A parameter in the path."""
         return str(self.http.path_params[name])
 
 
@@ -126,15 +122,9 @@ class Operation:
 
     @property
     def summary(self) -> str:
-        """What it does, in one line."""
         return (self.run.__doc__ or "").partition("\n")[0]
 
-    def as_link(self) -> Operation:
-        """The same with all settings in the address."""
-        return replace(self, method="GET", name=f"{self.name}ByLink")
-
     async def __call__(self, http: HttpRequest) -> Response:
-        """Answer a request."""
         http.scope["operation"] = self.name
         state = state_of(http)
         access = ANONYMOUS
@@ -150,9 +140,9 @@ class Operation:
     async def _arguments(self, http: HttpRequest, state: ServerState) -> Any:
         if self.takes is None:
             return None
-        if self.method != "POST":
-            return self._query(self.takes, http)
-        return await self._body(self.takes, http, state)
+        if self.method == "POST":
+            return await self._body(self.takes, http, state)
+        return self._query(self.takes, http)
 
     async def _body(self, takes: type[BaseModel], http: HttpRequest, state: ServerState) -> Any:
         kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -192,6 +182,12 @@ class Operation:
         return Response(to_json(content), status_code=self.status, media_type=self.media_type)
 
 
+def record(name: str, fields: Mapping[str, Any]) -> type[Answer]:
+    """An answer with fields of these types, all of them required."""
+    required: dict[str, Any] = {key: (kind, ...) for key, kind in fields.items()}
+    return create_model(name, __base__=Answer, **required)
+
+
 def operation(
     address: str, answer: type[BaseModel] | Mapping[str, Any] | None, **settings: Any
 ) -> Callable[[Handler], Operation]:
@@ -215,13 +211,13 @@ def operation(
 
 def operations_of(*modules: ModuleType) -> tuple[Operation, ...]:
     """The operations that modules declare, each before its permalink."""
-    declared = [each for module in modules for each in vars(module).values()]
-    return tuple(
-        found
-        for each in declared
-        if isinstance(each, Operation)
-        for found in ([each, each.as_link()] if each.permalink else [each])
-    )
+    found: list[Operation] = []
+    for each in (each for module in modules for each in vars(module).values()):
+        if isinstance(each, Operation):
+            found.append(each)
+            if each.permalink:
+                found.append(replace(each, method="GET", name=f"{each.name}ByLink"))
+    return tuple(found)
 
 
 _PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
@@ -241,7 +237,7 @@ FORM: Schema = {
 
 
 def openapi(operations: Sequence[Operation]) -> Schema:
-    """The document."""
+    """The OpenAPI document of these operations."""
     records: list[tuple[type[BaseModel], Any]] = [(ProblemDetails, "serialization")]
     records += [(each.takes, "validation") for each in operations if each.takes]
     records += [(each.answer, "serialization") for each in operations if each.answer]
@@ -264,6 +260,16 @@ def openapi(operations: Sequence[Operation]) -> Schema:
 
 
 def _described(operation: Operation, references: dict[Any, Schema], schemas: Schema) -> Schema:
+    problem = {MEDIA_TYPE: {"schema": references[ProblemDetails, "serialization"]}}
+    schema = references[operation.answer, "serialization"] if operation.answer else {}
+    responses = {
+        operation.status: {
+            "description": operation.summary,
+            "content": {operation.media_type: {"schema": schema}},
+        }
+    }
+    for status in sorted(_problems(operation)):
+        responses[status] = {"description": "A problem.", "content": problem}
     described: Schema = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -272,7 +278,7 @@ def _described(operation: Operation, references: dict[Any, Schema], schemas: Sch
             for name in _PARAMETER.findall(operation.path)
             for schema in [{"type": "string", "minLength": 1}]
         ],
-        "responses": _responses(operation, references),
+        "responses": {str(status): response for status, response in responses.items()},
         "security": [{"key": []}, {}] if operation.scope else [],
     }
     if operation.takes is None:
@@ -287,22 +293,19 @@ def _described(operation: Operation, references: dict[Any, Schema], schemas: Sch
 
 
 def _query_parameters(operation: Operation, takes: Schema, schemas: Schema) -> Iterator[Schema]:
-    for name, schema in _leaves(takes, schemas, groups=operation.permalink):
-        shown = "q" if operation.permalink and name == "query" else name
-        is_json = schema.get("type") in ("object", "array")
-        kind = {"content": {JSON: {"schema": schema}}} if is_json else {"schema": schema}
-        yield {"name": shown, "in": "query", "required": name in takes.get("required", ()), **kind}
-
-
-def _leaves(takes: Schema, schemas: Schema, *, groups: bool) -> Iterator[tuple[str, Schema]]:
-    """The fields of a record, and as `group.field` those of its groups."""
+    """The fields of a record, and in a permalink as `group.field` those of its groups."""
+    required = takes.get("required", ())
     for name, schema in takes["properties"].items():
-        group = _resolved(_without_null(schema), schemas)
-        if groups and "properties" in group:
-            for inner, found in group["properties"].items():
-                yield f"{name}.{inner}", _without_null(found)
-        else:
-            yield name, _without_null(schema)
+        group = _resolved(_without_null(schema), schemas).get("properties", {})
+        fields = {name: schema}
+        if operation.permalink and group:
+            fields = {f"{name}.{inner}": found for inner, found in group.items()}
+        for field, found in fields.items():
+            plain = _without_null(found)
+            is_json = plain.get("type") in ("object", "array")
+            kind = {"content": {JSON: {"schema": plain}}} if is_json else {"schema": plain}
+            shown = "q" if operation.permalink and field == "query" else field
+            yield {"name": shown, "in": "query", "required": field in required, **kind}
 
 
 def _without_null(schema: Schema) -> Schema:
@@ -319,22 +322,11 @@ def _resolved(schema: Schema, schemas: Schema) -> Schema:
     return found
 
 
-def _responses(operation: Operation, references: dict[Any, Schema]) -> Schema:
-    schema = references[operation.answer, "serialization"] if operation.answer else {}
-    answer = {"content": {operation.media_type: {"schema": schema}}}
-    problem = {"content": {MEDIA_TYPE: {"schema": references[ProblemDetails, "serialization"]}}}
-    return {
-        str(operation.status): {"description": operation.summary, **answer},
-        **{
-            str(status): {"description": "A problem.", **problem}
-            for status in sorted(_problems(operation))
-        },
-    }
-
-
 def _problems(operation: Operation) -> set[int]:
     """The statuses of problems that an operation may end with."""
     found = {*operation.problems, 400, 500}
+    if "{" in operation.path:
+        found.add(404)
     if operation.scope is not None:
         found |= {401, 403, 503}
     if operation.takes is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from starlette.responses import Response
 from lagotto import errors
 from lagotto.errors import DeadlineExceeded, LagottoError
 
+LOGGER = logging.getLogger("lagotto.server")
 MEDIA_TYPE = "application/problem+json"
 
 TITLES = {
@@ -56,19 +58,21 @@ STATUSES: Mapping[type[LagottoError], int] = {
 RETRY_AFTER = "1"
 
 
-class FieldProblem(BaseModel):
-    """What is wrong in one field; `pointer` is a JSON pointer into the request."""
+class Answer(BaseModel):
+    """The base of all answers."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class FieldProblem(Answer):
+    """What is wrong in one field; `pointer` is a JSON pointer into the request."""
 
     pointer: str
     detail: str
 
 
-class ProblemDetails(BaseModel):
+class ProblemDetails(Answer):
     """A problem as it is sent."""
-
-    model_config = ConfigDict(extra="forbid")
 
     type: str
     title: str
@@ -101,7 +105,6 @@ class Problem(Exception):  # noqa: N818
             self.headers.setdefault("Retry-After", RETRY_AFTER)
 
     def details(self, request_id: str) -> ProblemDetails:
-        """The problem as it is sent."""
         return ProblemDetails(
             type=f"/problems/{self.name}",
             title=title_of(self.name),
@@ -132,16 +135,12 @@ def problem_of(error: LagottoError) -> Problem:
     The message of an error that the client can't mend may name files and servers: it stays here.
     """
     kind = type(error)
+    name = next(base.__name__ for base in kind.__mro__ if hasattr(errors, base.__name__))
     status = next((STATUSES[base] for base in kind.__mro__ if base in STATUSES), 500)
-    mine = status in (422, 504)
-    detail = str(error) if mine else f"{title_of(_known(kind))} The log of the server has more."
+    is_clients = status in (422, 504)
+    detail = str(error) if is_clients else f"{title_of(name)} The log of the server has more."
     fields = [FieldProblem(pointer="/filters", detail=detail)] if kind is errors.FilterError else []
-    return Problem(_known(kind), detail, status=status, fields=fields)
-
-
-def _known(kind: type[LagottoError]) -> str:
-    """The name of the nearest class in the error tree."""
-    return next(base.__name__ for base in kind.__mro__ if hasattr(errors, base.__name__))
+    return Problem(name, detail, status=status, fields=fields)
 
 
 def invalid(
@@ -163,7 +162,8 @@ def _fields(error: ValidationError, start: str) -> Iterator[FieldProblem]:
     for found in error.errors(include_url=False):
         if found["type"] == "default_factory_not_called":  # since another field is wrong
             continue
-        pointer = start + "".join(f"/{_escaped(part)}" for part in found["loc"])
+        parts = (str(part).replace("~", "~0").replace("/", "~1") for part in found["loc"])
+        pointer = start + "".join(f"/{part}" for part in parts)
         cause: Any = found.get("ctx", {}).get("error")
         nested = getattr(cause, "__cause__", None)
         if isinstance(nested, ValidationError):
@@ -175,12 +175,7 @@ def _fields(error: ValidationError, start: str) -> Iterator[FieldProblem]:
             yield FieldProblem(pointer=pointer, detail=reason)
 
 
-def _escaped(part: int | str) -> str:
-    return str(part).replace("~", "~0").replace("/", "~1")
-
-
 def invalid_field(name: str, detail: str) -> Problem:
-    """The problem of a request with one wrong field."""
     field = FieldProblem(pointer=f"/{name}", detail=detail)
     return Problem("InvalidRequest", f"/{name}: {detail}", fields=[field])
 
@@ -190,41 +185,30 @@ def no_document(document_id: str, collection: str) -> Problem:
     return Problem("NotFound", f"there is no document {document_id!r} in {collection!r}")
 
 
-async def problem_response(http: HttpRequest, problem: Exception) -> Response:
-    """The answer with a problem."""
-    assert isinstance(problem, Problem)
+def problem_response(http: HttpRequest, problem: Problem) -> Response:
     http.scope["problem"] = problem.name
-    details = problem.details(http.scope["request_id"])
-    return Response(
-        to_json(details),
-        status_code=problem.status,
-        headers=problem.headers,
-        media_type=MEDIA_TYPE,
-    )
+    body = to_json(problem.details(http.scope["request_id"]))
+    return Response(body, problem.status, problem.headers, MEDIA_TYPE)
 
 
-async def _error(http: HttpRequest, error: Exception) -> Response:
-    assert isinstance(error, LagottoError)
-    problem = problem_of(error)
-    if problem.status >= 500 and not isinstance(error, DeadlineExceeded):
-        http.scope["failure"] = error
-    return await problem_response(http, problem)
+async def _answer(http: HttpRequest, error: Exception) -> Response:
+    if isinstance(error, LagottoError):
+        problem = problem_of(error)
+        if problem.status >= 500 and not isinstance(error, DeadlineExceeded):
+            http.scope["failure"] = error
+    elif isinstance(error, HTTPException):  # what the router or the parser of forms has to say
+        names = {404: "NotFound", 405: "MethodNotAllowed", 413: "ContentTooLarge"}
+        name, detail = names.get(error.status_code), error.detail
+        if name is not None:
+            detail = f"{http.method} {http.url.path}: {detail}"
+        problem = Problem(name or "BadRequest", detail, headers=error.headers)
+    else:
+        assert isinstance(error, Problem)
+        problem = error
+    return problem_response(http, problem)
 
 
-async def _http_problem(http: HttpRequest, error: Exception) -> Response:
-    """What the router or the parser of forms has to say."""
-    assert isinstance(error, HTTPException)
-    names = {404: "NotFound", 405: "MethodNotAllowed", 413: "ContentTooLarge"}
-    name = names.get(error.status_code, "BadRequest")
-    detail = (
-        error.detail if name == "BadRequest" else f"{http.method} {http.url.path}: {error.detail}"
-    )
-    return await problem_response(http, Problem(name, detail, headers=error.headers))
-
-
-HANDLERS: Mapping[type[Exception], Callable[[HttpRequest, Exception], Awaitable[Response]]] = {
-    HTTPException: _http_problem,
-    Problem: problem_response,
-    LagottoError: _error,
-}
+HANDLERS: Mapping[type[Exception], Callable[[HttpRequest, Exception], Awaitable[Response]]] = (
+    dict.fromkeys((HTTPException, Problem, LagottoError), _answer)
+)
 """For the application, and for each one mounted in it that is a Starlette of its own."""

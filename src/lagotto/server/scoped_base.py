@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -15,7 +16,7 @@ from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.base.protocol import BaseVerbs, FilterLike, document_called
 from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import CitationKey, cited
-from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector, storable
+from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, storable
 from lagotto.errors import CitationError
 from lagotto.filters import And, Eq, Filter, Or, conditions, matches, parse_filter
 from lagotto.filters.fields import field_name
@@ -24,8 +25,7 @@ from lagotto.results import Results, RetrievalStats
 from lagotto.retrieval.explain import strict_error
 from lagotto.retrieval.why_not import WhyNot
 from lagotto.server.access import Access
-from lagotto.server.metrics import LOGGER
-from lagotto.server.problems import Problem, invalid_field, no_document
+from lagotto.server.problems import LOGGER, Problem, invalid_field, no_document
 from lagotto.server.settings import ServerSettings
 from lagotto.stores.base import Lease, StoreInfo, WriteGuard
 
@@ -58,7 +58,12 @@ class FieldCounts:
     def add(self, document: Document) -> None:
         """Count the values of one document, each value of a list once."""
         self.documents += 1
-        found = {(name, _kind(value), value) for name, value in _leaves(document)}
+        own = [(name, value) for name in OWN if (value := getattr(document, name))]
+        found = {
+            # the kind tells `True` from 1, which are equal in Python and not in a filter
+            (name, "number" if type(value) in (int, float) else type(value).__name__, value)
+            for name, value in (*own, *_leaves(document.metadata, ()))
+        }
         for name, kind, value in found:
             self._values[name][kind, value] += 1
         self._having.update({name for name, _, _ in found})
@@ -66,43 +71,27 @@ class FieldCounts:
     def answer(self, *, complete: bool) -> dict[str, Any]:
         """The fields, those of the most documents first, with their most frequent values."""
         ordered = sorted(self._having, key=lambda name: (-self._having[name], name))
-        return {
-            "fields": [self._field(name) for name in ordered[:MOST_FIELDS]],
-            "fields_total": len(ordered),
-            "counted": self.documents,
-            "complete": complete,
-        }
-
-    def _field(self, name: str) -> dict[str, Any]:
-        values = self._values[name]
-        best = sorted(values.items(), key=lambda item: (-item[1], item[0][0], item[0][1]))
-        return {
-            "name": name,
-            "documents": self._having[name],
-            "values": [
-                {"value": value, "documents": count} for (_, value), count in best[:MOST_VALUES]
-            ],
-            "values_total": len(values),
-        }
+        fields = []
+        for name in ordered[:MOST_FIELDS]:
+            values = self._values[name]
+            best = sorted(values.items(), key=lambda item: (-item[1], *item[0]))[:MOST_VALUES]
+            fields.append(
+                {
+                    "name": name,
+                    "documents": self._having[name],
+                    "values": [{"value": value, "documents": count} for (_, value), count in best],
+                    "values_total": len(values),
+                }
+            )
+        counted = {"counted": self.documents, "complete": complete}
+        return {"fields": fields, "fields_total": len(ordered), **counted}
 
 
-def _kind(value: Value) -> str:
-    """Tells `True` from 1, which are equal in Python and not in a filter."""
-    return "text" if isinstance(value, str) else "bool" if isinstance(value, bool) else "number"
-
-
-def _leaves(document: Document) -> Iterator[tuple[str, Value]]:
-    for name in OWN:
-        if value := getattr(document, name):
-            yield name, value
-    yield from _inside(document.metadata, ())
-
-
-def _inside(found: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
+def _leaves(found: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
     for key, value in found.items():
         here = (*path, key)
         if isinstance(value, Mapping):
-            yield from _inside(value, here)
+            yield from _leaves(value, here)
             continue
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, str | int | float) and len(str(item)) <= LONGEST_VALUE:
@@ -116,10 +105,6 @@ Observe = Callable[[SearchRequest, Awaitable[Any]], Awaitable[Any]]
 """Awaits the answer to a search, and notes how it ends."""
 
 
-async def _unobserved(_: SearchRequest, work: Awaitable[Any]) -> Any:
-    return await work
-
-
 class ScopedBase(BaseVerbs):
     """The verbs of a base for one caller, within its visibility and the limits of the server."""
 
@@ -129,7 +114,7 @@ class ScopedBase(BaseVerbs):
         access: Access,
         *,
         settings: ServerSettings,
-        observe: Observe = _unobserved,
+        observe: Observe | None = None,
     ) -> None:
         self._base = base
         self._access = access
@@ -142,39 +127,63 @@ class ScopedBase(BaseVerbs):
 
         These settings are shown to the caller; what runs is narrowed by its visibility.
         """
-        resolved = request.resolve(self._base.prefs)
-        self._check_settings(resolved.preferences)
-        self._check_vector(resolved.vector)
-        return resolved
+        request = request.resolve(self._base.prefs)
+        prefs, limits = request.preferences, self._settings
+        judged = prefs.rerank.candidates
+        counts = {
+            "top_k": prefs.top_k,
+            "top_k_items": prefs.top_k_items,
+            "top_k_chunks": prefs.top_k_chunks,
+            "candidates": prefs.candidates if isinstance(prefs.candidates, int) else 0,
+            "rerank/candidates": prefs.depth(prefs.top_k) if judged == "all" else judged or 0,
+        }
+        for name, count in counts.items():
+            if count > limits.max_top_k:
+                raise invalid_field(name, f"{count} is more than {limits.max_top_k}, the most here")
+        if len(prefs.query_text) > limits.max_query:
+            most = f"longer than {limits.max_query} characters, the most here"
+            raise invalid_field("query", most)
+        check_filter(prefs.filters, limits)
+        if prefs.rerank.reranker is not None and prefs.rerank.enabled:
+            check_reranker(prefs.rerank.reranker, limits)
+        dimension = self._base.embedder.info.dimension
+        if request.vector is not None and len(request.vector) != dimension:
+            detail = f"{len(request.vector)} numbers; the vectors of this base have {dimension}"
+            raise invalid_field("query_vector", detail)
+        return request
 
     async def answer(self, request: SearchRequest) -> Any:
         """What the caller may see of the answer to a search."""
         checked = self.checked(request)
-        found = await self._observe(checked, self._answer(checked))
+        work = self._answer(checked)
+        found = await (self._observe(checked, work) if self._observe else work)
         return found if checked.preferences.debug else _with_stats(found, _without_measurements)
 
     async def _answer(self, request: SearchRequest) -> Any:
+        prefs, everything = request.preferences, self._visibility.everything
         if request.verb == "why_not":
-            request = await self._with_document(request)
-        narrowed = self._narrowed(request)
-        found = await self._base.answer(narrowed)
+            name, wanted = storable(request.document_id), prefs.collection
+            document = await document_called(self, name, collection=wanted, is_local=False)
+            if document is None:
+                raise no_document(request.document_id, wanted or DEFAULT_COLLECTION)
+            home = document.collection
+            request = replace(request, document_id=document.id, document_collection=home)
+        # Times are measured always. An error of a strict search would show what `_visible_stats`
+        # hides, so that raises it.
+        narrowed = prefs.replace(
+            filters=self._visibility.where(prefs.filters),
+            debug=True,
+            strict=prefs.strict and everything,
+        )
+        found = await self._base.answer(replace(request, prefs=narrowed))
         if isinstance(found, WhyNot):
-            hidden = repr(narrowed.preferences.filters)
-            reason = found.reason.replace(hidden, repr(request.preferences.filters))
+            reason = found.reason.replace(repr(narrowed.filters), repr(prefs.filters))
             found = found.model_copy(update={"reason": reason})
         if isinstance(found, ContextPack):
             notes = tuple(public(note) for note in found.trace.notes if self._may_show(note))
             trace = found.trace.model_copy(update={"notes": notes})
             found = found.model_copy(update={"trace": trace})
-        return _with_stats(found, partial(self._visible_stats, prefs=request.preferences))
-
-    async def _with_document(self, request: SearchRequest) -> SearchRequest:
-        """The request with the collection of its document; NotFound unless the caller sees it."""
-        name, wanted = storable(request.document_id), request.preferences.collection
-        found = await document_called(self, name, collection=wanted, is_local=False)
-        if found is None:
-            raise no_document(request.document_id, wanted or DEFAULT_COLLECTION)
-        return replace(request, document_id=found.id, document_collection=found.collection)
+        return _with_stats(found, partial(self._visible_stats, prefs=prefs))
 
     async def resolve(self, citation: str) -> tuple[CitedPassage | None, bool]:
         """What a citation refers to now, and whether that has changed since it was made."""
@@ -187,10 +196,9 @@ class ScopedBase(BaseVerbs):
         except CitationError:
             if not key.check:
                 raise
-        try:
+        with suppress(CitationError):
             return cited(document, key._replace(check="")), True
-        except CitationError:
-            return None, True
+        return None, True
 
     async def iter_documents(
         self, *, filters: FilterLike = None, collection: str | None = None
@@ -238,12 +246,7 @@ class ScopedBase(BaseVerbs):
             counts.add(document)
         return counts.answer(complete=True)
 
-    def default_settings(self) -> dict[str, Any]:
-        """The settings of a search that sets none."""
-        return self._base.prefs.model_dump(mode="json", exclude={"query_text"})
-
     async def info(self) -> StoreInfo:
-        """The state of the whole base, for callers that see all of it."""
         if not self._visibility.everything:
             raise Problem("Forbidden", "this key sees a part of the base; use /v1/collections")
         return await self._base.info()
@@ -281,52 +284,12 @@ class ScopedBase(BaseVerbs):
         if self._visibility.everything:
             return
         if not matches(self._visibility.where(), document):
-            raise Problem(
-                "Forbidden",
-                f"the document {document.id!r} would not be visible to this key: check its "
-                "collection and metadata",
-            )
+            hidden = f"the document {document.id!r} would not be visible to this key"
+            raise Problem("Forbidden", f"{hidden}: check its collection and metadata")
         named = And(Eq("collection", document.collection), Eq("document_id", document.id))
         async for stored in self._base.iter_documents(filters=named):
             if not matches(self._visibility.where(), stored):
                 raise Problem("Forbidden", f"the id {document.id!r} can't be used by this key")
-
-    def _narrowed(self, request: SearchRequest) -> SearchRequest:
-        """What runs: within the caller's visibility, and with its times measured.
-
-        An error of a strict search would show what `_visible_stats` hides, so that raises it.
-        """
-        prefs = request.preferences
-        strict = prefs.strict and self._visibility.everything
-        where = self._visibility.where(prefs.filters)
-        return replace(request, prefs=prefs.replace(filters=where, debug=True, strict=strict))
-
-    def _check_vector(self, vector: Vector | None) -> None:
-        dimension = self._base.embedder.info.dimension
-        if vector is not None and len(vector) != dimension:
-            detail = f"{len(vector)} numbers; the vectors of this base have {dimension}"
-            raise invalid_field("query_vector", detail)
-
-    def _check_settings(self, prefs: RetrievalPrefs) -> None:
-        limits = self._settings
-        counts = {
-            "top_k": prefs.top_k,
-            "top_k_items": prefs.top_k_items,
-            "top_k_chunks": prefs.top_k_chunks,
-            "candidates": prefs.candidates if isinstance(prefs.candidates, int) else 0,
-            "rerank/candidates": _judged(prefs),
-        }
-        for name, count in counts.items():
-            if count > limits.max_top_k:
-                raise invalid_field(name, f"{count} is more than {limits.max_top_k}, the most here")
-        if len(prefs.query_text) > limits.max_query:
-            raise invalid_field(
-                "query", f"longer than {limits.max_query} characters, the most here"
-            )
-        check_filter(prefs.filters, limits)
-        named = prefs.rerank.reranker
-        if named is not None and prefs.rerank.enabled:
-            check_reranker(named, limits)
 
     def _visible_stats(self, stats: RetrievalStats, *, prefs: RetrievalPrefs) -> RetrievalStats:
         """The statistics that the caller may see; the log has the errors in them.
@@ -357,7 +320,6 @@ def stats_of(found: Any) -> RetrievalStats:
 
 
 def _with_stats(found: Any, change: Callable[[RetrievalStats], RetrievalStats]) -> Any:
-    """The answer with other statistics."""
     if isinstance(found, Results):
         return Results(found, candidates=found.candidates, stats=change(found.stats))
     if isinstance(found, WhyNot):
@@ -387,22 +349,16 @@ def check_filter(where: Filter, settings: ServerSettings) -> None:
     """Raise a problem for a filter of more conditions than requests may have."""
     most = settings.max_conditions
     if sum(1 for _ in islice(conditions(where), most + 1)) > most:
-        raise invalid_field(
-            "filters", f"more than {most} conditions, the most here; use $in for values"
-        )
+        detail = f"more than {most} conditions, the most here; use $in for values"
+        raise invalid_field("filters", detail)
 
 
 def check_reranker(name: str, settings: ServerSettings) -> None:
     """Raise a problem unless requests may name this reranker: others open files and connections."""
     if name not in settings.rerankers:
+        known = ", ".join(settings.rerankers)
         raise Problem(
             "Forbidden",
-            f"the reranker {name!r} is not allowed on this server, which has "
-            f"{', '.join(settings.rerankers)}; `lagotto serve --allow-reranker` adds others",
+            f"the reranker {name!r} is not allowed on this server, which has {known}; "
+            "`lagotto serve --allow-reranker` adds others",
         )
-
-
-def _judged(prefs: RetrievalPrefs) -> int:
-    """How many passages a reranker is to see, as far as the request says so."""
-    wanted = prefs.rerank.candidates
-    return prefs.depth(prefs.top_k) if wanted == "all" else wanted or 0

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import logging
 import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 import uvicorn
@@ -23,7 +21,7 @@ from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.errors import ConfigError
 from lagotto.server.access import ApiKeys
 from lagotto.server.app import create_app
-from lagotto.server.metrics import LOGGER
+from lagotto.server.problems import LOGGER
 from lagotto.server.settings import ServerSettings
 from lagotto.server.state import is_loopback
 
@@ -56,21 +54,32 @@ def serve(settings: ServerSettings, *, announce: Callable[[str], object] | None 
     limit_arenas()
     asyncio.run(check_base(settings))
     os.environ[VARIABLE] = settings.model_dump_json()
+    options: dict[str, Any] = {
+        "factory": True,
+        "host": settings.host,
+        "port": settings.port,
+        "workers": settings.workers,
+        "http": LimitedH11Protocol,
+        "ws": "none",
+        "lifespan": "on",
+        "access_log": False,
+        "server_header": False,
+        "log_level": "warning",
+        "timeout_graceful_shutdown": settings.shutdown_timeout,
+        "timeout_worker_healthcheck": STARTING,
+        "proxy_headers": False,
+    }
     with listening(settings) as bound:
         if announce is not None:
-            announce(_address(bound))
-        _run(settings, bound)
+            host, port = bound.getsockname()[:2]
+            announce(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+        if settings.workers == 1:
+            uvicorn.Server(uvicorn.Config(app_of_environment, **options)).run(sockets=[bound])
+            return
+        from uvicorn.supervisors import Multiprocess
 
-
-def _run(settings: ServerSettings, bound: socket.socket) -> None:
-    if settings.workers == 1:
-        config = uvicorn.Config(app_of_environment, **_options(settings))
-        uvicorn.Server(config).run(sockets=[bound])
-        return
-    from uvicorn.supervisors import Multiprocess
-
-    config = uvicorn.Config("lagotto.server.serve:app_of_environment", **_options(settings))
-    Multiprocess(config, sockets=[bound]).run()
+        config = uvicorn.Config("lagotto.server.serve:app_of_environment", **options)
+        Multiprocess(config, sockets=[bound]).run()
 
 
 def serve_environment() -> None:
@@ -100,11 +109,6 @@ def listening(settings: ServerSettings) -> socket.socket:
     return bound
 
 
-def _address(bound: socket.socket) -> str:
-    host, port = bound.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 async def check_base(settings: ServerSettings) -> None:
     """Open the base as the server will; ConfigError if others could reach it without keys."""
     base = AsyncKnowledgeBase(settings.location, embedder=settings.embedder, prefs=settings.preset)
@@ -122,25 +126,26 @@ async def check_base(settings: ServerSettings) -> None:
 def app_of_environment() -> Starlette:
     """The application with the settings that `serve` has put into the environment."""
     limit_arenas()
-    _log_to_stderr()
-    app = create_app(ServerSettings.model_validate(json.loads(os.environ[VARIABLE])))
-    app.router.lifespan_context = partial(_settled, app.router.lifespan_context)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    LOGGER.handlers[:] = [handler]
+    LOGGER.setLevel(logging.INFO)
+    LOGGER.propagate = False
+    app = create_app(ServerSettings.model_validate_json(os.environ[VARIABLE]))
+    running = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def settled(app: Starlette) -> AsyncIterator[Any]:
+        # Modules and models, out of the way of the garbage collector, are 100,000 objects. Nothing
+        # is answered while they are looked through: for 70 ms, each time that large requests have
+        # made a quarter as many.
+        async with running(app) as state:
+            gc.collect()
+            gc.freeze()
+            yield state
+
+    app.router.lifespan_context = settled
     return app
-
-
-@asynccontextmanager
-async def _settled(
-    running: Callable[[Starlette], AbstractAsyncContextManager[Any]], app: Starlette
-) -> AsyncIterator[Any]:
-    """The server running, its modules and models out of the way of the garbage collector.
-
-    They are 100,000 objects, and nothing is answered while they are looked through: for 70 ms, each
-    time that large requests have made a quarter as many.
-    """
-    async with running(app) as state:
-        gc.collect()
-        gc.freeze()
-        yield state
 
 
 class LimitedH11Protocol(H11Protocol):
@@ -155,23 +160,18 @@ class LimitedH11Protocol(H11Protocol):
     """Connections with an answer that waits for its client, the longest wait first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to wait for the first request."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Stop waiting once a request is there, and start when a new one begins."""
         super().data_received(data)
         if self._is_between_requests():
             self._wait()
-        elif self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
+        else:
+            self._stop_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
-        if self._waiting is not None:
-            self._waiting.cancel()
+        self._stop_waiting()
         self._forget_unread()
         super().connection_lost(exc)
 
@@ -187,7 +187,6 @@ class LimitedH11Protocol(H11Protocol):
             oldest.transport.abort()
 
     def resume_writing(self) -> None:
-        """Stop waiting: almost all has been read."""
         self._forget_unread()
         super().resume_writing()
 
@@ -215,33 +214,12 @@ class LimitedH11Protocol(H11Protocol):
         if self._waiting is None:
             self._waiting = self.loop.call_later(HEADER_TIMEOUT, self._give_up)
 
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
     def _give_up(self) -> None:
         self._waiting = None
         if self._is_between_requests() and not self.transport.is_closing():
             self.transport.close()
-
-
-def _options(settings: ServerSettings) -> dict[str, Any]:
-    return {
-        "factory": True,
-        "host": settings.host,
-        "port": settings.port,
-        "workers": settings.workers,
-        "http": LimitedH11Protocol,
-        "ws": "none",
-        "lifespan": "on",
-        "access_log": False,
-        "server_header": False,
-        "log_level": "warning",
-        "timeout_graceful_shutdown": settings.shutdown_timeout,
-        "timeout_worker_healthcheck": STARTING,
-        "proxy_headers": False,
-    }
-
-
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    LOGGER.handlers[:] = [handler]
-    LOGGER.setLevel(logging.INFO)
-    LOGGER.propagate = False

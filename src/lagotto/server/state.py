@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from ipaddress import ip_address
 from typing import Any
@@ -12,14 +13,13 @@ from urllib.parse import urlsplit
 from starlette.requests import Request as HttpRequest
 
 from lagotto.base.judgements import Judgements
-from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.embedders import Embedder
 from lagotto.errors import LagottoError
 from lagotto.prefs import SearchRequest
 from lagotto.server.access import Access, ApiKeys
 from lagotto.server.concurrency_limit import Gate
 from lagotto.server.embedding import CALLER, ServedBase
-from lagotto.server.metrics import MetricReading, Metrics
+from lagotto.server.metrics import Labels, Metric, Metrics
 from lagotto.server.problems import Problem
 from lagotto.server.scoped_base import ScopedBase, stats_of
 from lagotto.server.settings import ServerSettings
@@ -32,7 +32,8 @@ class ServerState:
     """The base, its keys, and who works on what; `stopping` is set when the server is to end."""
 
     def __init__(self, base: ServedBase, settings: ServerSettings) -> None:
-        self._base = base
+        self.base = base
+        """All of it: for its models and its state, never for its documents."""
         self.settings = settings
         self.gate = Gate(settings.concurrency, queue=settings.queue)
         self.streams = Gate(settings.streams, queue=0)
@@ -42,61 +43,32 @@ class ServerState:
         self.tasks = TaskQueue(values, settings)
         self.judgements = Judgements(values)
         self.worker = TaskWorker(self.tasks, base)
-        self.metrics = Metrics(self._readings())
+        self.metrics = Metrics()
 
-    def _readings(self) -> list[MetricReading]:
+    def readings(self) -> Iterator[Metric]:
         """What others count: work under way, queues and caches."""
-        return [
-            MetricReading(
-                "lagotto_requests_in_progress",
-                "Requests that are worked on.",
-                lambda: [({}, self.gate.working)],
-            ),
-            MetricReading("lagotto_queue_depth", "What waits, by queue.", self._queues),
-            MetricReading(
-                "lagotto_cache_hits_total",
-                "What was found in a cache.",
-                lambda: self._cache_uses("hits", "cached"),
-                "counter",
-            ),
-            MetricReading(
-                "lagotto_cache_misses_total",
-                "What was not found in a cache.",
-                lambda: self._cache_uses("misses", "made"),
-                "counter",
-            ),
-            MetricReading(
-                "lagotto_embedding_batches_total",
-                "Batches of queries that were embedded.",
-                lambda: [({}, self._base.batching.batches if self._base.batching else 0)],
-                "counter",
-            ),
-        ]
-
-    def _queues(self) -> Iterator[tuple[Mapping[str, str], float]]:
-        yield {"queue": "requests"}, self.gate.waiting
-        yield {"queue": "tasks"}, self.tasks.waiting
-        if self._base.batching is not None:
-            yield {"queue": "embedding"}, self._base.batching.waiting
-
-    def _cache_uses(self, queries: str, chunks: str) -> Iterator[tuple[Mapping[str, str], float]]:
-        yield {"cache": "queries"}, getattr(self._base.query_cache, queries, 0)
-        yield {"cache": "late_chunks"}, self.metrics.late_chunks[chunks]
-
-    @property
-    def base(self) -> AsyncKnowledgeBase:
-        """The whole base: for its models and its state, never for its documents."""
-        return self._base
+        batching, cache = self.base.batching, self.base.query_cache
+        working, late = self.gate.working, self.metrics.late_chunks
+        queues = {"requests": self.gate.waiting, "tasks": self.tasks.waiting}
+        if batching is not None:
+            queues["embedding"] = batching.waiting
+        hits = {"queries": cache.hits if cache else 0, "late_chunks": late["cached"]}
+        misses = {"queries": cache.misses if cache else 0, "late_chunks": late["made"]}
+        batches: dict[Labels, float] = {(): batching.batches if batching else 0}
+        yield "lagotto_requests_in_progress", "Requests that are worked on.", {(): float(working)}
+        yield "lagotto_queue_depth", "What waits, by queue.", _by("queue", queues)
+        yield "lagotto_cache_hits_total", "What was found in a cache.", _by("cache", hits)
+        yield "lagotto_cache_misses_total", "What was not found in a cache.", _by("cache", misses)
+        yield "lagotto_embedding_batches_total", "Batches of queries that were embedded.", batches
 
     def scoped_to(self, access: Access, http: HttpRequest) -> ScopedBase:
         """The base as the caller of a request sees it, whose searches are counted."""
         observe = partial(self._observe, http)
-        return ScopedBase(self._base, access, settings=self.settings, observe=observe)
+        return ScopedBase(self.base, access, settings=self.settings, observe=observe)
 
     async def embedder(self) -> Embedder:
-        """The embedder of the base."""
-        await self._base.prepare()
-        return self._base.embedder
+        await self.base.prepare()
+        return self.base.embedder
 
     async def _observe(
         self, http: HttpRequest, request: SearchRequest, work: Awaitable[Any]
@@ -115,34 +87,33 @@ class ServerState:
         self.metrics.count_search("ok", stats_of(found))
         return found
 
-    def count_request(self, operation: str, status: int, seconds: float) -> None:
-        """Count a request that was answered."""
-        self.metrics.requests.add(operation=operation, status=str(status))
-        self.metrics.request_seconds.observe(seconds, operation=operation)
-
     async def authenticate(self, http: HttpRequest) -> Access:
         """Who is calling; a problem if the key is not valid, or missing where there are keys."""
         header = http.headers.get("authorization")
-        if header is not None:
-            scheme, _, secret = header.partition(" ")
-            access = await self.keys.access(secret.strip()) if scheme.lower() == "bearer" else None
-            if access is None:
-                raise Problem(
-                    "Unauthorized", "the key is unknown, expired or revoked", headers=CHALLENGE
-                )
-            http.scope["key_id"] = access.key_id
-            CALLER.set(access.key_id)
-            return access
-        if await self.keys.exist():
-            raise Problem(
-                "Unauthorized",
-                "this server needs a key; send the header Authorization: Bearer lgt_...",
-                headers=CHALLENGE,
-            )
-        if not is_loopback(_host_name(http.headers.get("host", ""))):
-            # a web page may have its own name point here, to read what browsers can reach
-            raise Problem("Forbidden", "without keys, this server is called by its address alone")
-        return Access()
+        if header is None:
+            if await self.keys.exist():
+                detail = "this server needs a key; send the header Authorization: Bearer lgt_..."
+                raise Problem("Unauthorized", detail, headers=CHALLENGE)
+            host = ""
+            with suppress(ValueError):
+                host = urlsplit(f"//{http.headers.get('host', '')}").hostname or ""
+            if not is_loopback(host):
+                # a web page may have its own name point here, to read what browsers can reach
+                detail = "without keys, this server is called by its address alone"
+                raise Problem("Forbidden", detail)
+            return Access()
+        scheme, _, secret = header.partition(" ")
+        access = await self.keys.access(secret.strip()) if scheme.lower() == "bearer" else None
+        if access is None:
+            detail = "the key is unknown, expired or revoked"
+            raise Problem("Unauthorized", detail, headers=CHALLENGE)
+        http.scope["key_id"] = access.key_id
+        CALLER.set(access.key_id)
+        return access
+
+
+def _by(label: str, values: Mapping[str, float]) -> dict[Labels, float]:
+    return {((label, name),): value for name, value in values.items()}
 
 
 def state_of(http: HttpRequest) -> ServerState:
@@ -154,13 +125,6 @@ def state_of(http: HttpRequest) -> ServerState:
 def client_of(http: HttpRequest, access: Access) -> str:
     """Who shares the server with others: a key, or an address where there are no keys."""
     return access.key_id or (http.client.host if http.client else "")
-
-
-def _host_name(host: str) -> str:
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
 
 
 def is_loopback(host: str) -> bool:

@@ -25,11 +25,10 @@ from lagotto.readers import ReadFailure, ReadOptions
 from lagotto.readers.base import Source
 from lagotto.readers.loader import load
 from lagotto.server.access import Access, ApiKeys, Visibility
-from lagotto.server.metrics import LOGGER
-from lagotto.server.problems import Problem
+from lagotto.server.problems import LOGGER, Problem
 from lagotto.server.scoped_base import ScopedBase
 from lagotto.server.settings import ServerSettings
-from lagotto.stores.base import KeyedValue, KeyedValues, Lease, NewValue
+from lagotto.stores.base import KeyedValues, Lease, NewValue
 
 TASK, UPLOAD, OPEN = "task", "upload", "open_task"
 """Kinds of stored values. A task that has not ended has its name under OPEN as well, so that
@@ -102,8 +101,10 @@ class StoredTask(Record):
             self.key_id, ("write",), Visibility(self.collections, parse_filter(self.filters))
         )
 
+    def is_seen_by(self, access: Access) -> bool:
+        return access.is_admin or access.key_id == self.key_id
+
     def changed(self, **changes: Any) -> StoredTask:
-        """With another state of the task."""
         task = self.task.model_copy(update={"updated_at": time.time(), **changes})
         return self.model_copy(update={"task": task})
 
@@ -141,14 +142,12 @@ class TaskQueue:
         uploads: Sequence[Upload],
         access: Access,
         *,
-        collection: str = DEFAULT_COLLECTION,
-        language: str | None = None,
-        metadata: dict[str, Any] | None = None,
-        replace: bool = True,
         writes: Writes | None = None,
+        **reading: Any,
     ) -> Task:
         """Store files and a task for them; what this returns is durable.
 
+        `reading` is how they are read: other fields of StoredTask, such as `collection`.
         The name of a task is greater than those of all open tasks that were accepted before,
         whatever the clocks of several machines say.
         """
@@ -168,37 +167,37 @@ class TaskQueue:
             key_hash=access.key_hash,
             collections=access.visibility.collections,
             filters=access.visibility.condition.to_json(),
-            collection=collection,
-            language=language,
-            metadata=metadata or {},
-            replace=replace,
-            writes={collection: None} if writes is None else writes,
+            **reading,
         )
+        if writes is None:
+            writes = {stored.collection: None}
+        stored = stored.model_copy(update={"writes": writes})
         about = {"task": name, "at": now}
-        await self.values.create(
-            [
-                *(
-                    NewValue(UPLOAD, file_name(name, index), about, upload.data)
-                    for index, upload in enumerate(uploads)
-                ),
-                NewValue(OPEN, name, {"at": now}),
-                NewValue(TASK, name, stored.model_dump(mode="json")),
-            ]
-        )
+        values = [
+            NewValue(UPLOAD, file_name(name, index), about, upload.data)
+            for index, upload in enumerate(uploads)
+        ]
+        opened = NewValue(OPEN, name, {"at": now})
+        task = NewValue(TASK, name, stored.model_dump(mode="json"))
+        await self.values.create([*values, opened, task])
         self.submitted.set()
         return stored.task
 
+    async def find(self, name: str) -> tuple[int, StoredTask] | None:
+        found = await self.values.get(TASK, name)
+        return found and (found.version, StoredTask.model_validate(found.value))
+
     async def get(self, name: str, access: Access) -> tuple[int, StoredTask]:
         """A task with its version; NotFound if the caller may not see it."""
-        found = await self.values.get(TASK, name)
-        stored = StoredTask.model_validate(found.value) if found else None
-        if found is None or stored is None or not _sees(access, stored):
+        found = await self.find(name)
+        if found is None or not found[1].is_seen_by(access):
             raise Problem("NotFound", f"there is no task {name!r}")
-        return found.version, stored
+        return found
 
     async def tasks_of(self, access: Access, *, after: str | None, limit: int) -> list[Task]:
         """The caller's tasks, the latest first; those before `after`."""
-        found = [stored.task for _, stored in reversed(await self._all()) if _sees(access, stored)]
+        stored = reversed(await self._all())
+        found = [each.task for each in stored if each.is_seen_by(access)]
         return [task for task in found if after is None or task.id < after][:limit]
 
     async def cancel(self, name: str, access: Access) -> Task:
@@ -210,11 +209,15 @@ class TaskQueue:
             waiting = stored.task.state == "enqueued"
             changed = stored.changed(**(stored.in_state("cancelled") if waiting else {}))
             changed = changed.model_copy(update={"cancel": True})
-            value = changed.model_dump(mode="json")
-            if await self.values.put(TASK, name, value, expected=version):
+            if await self.put(changed, expected=version):
                 if waiting:
                     await self.values.remove(OPEN, name)
                 return changed.task
+
+    async def put(self, stored: StoredTask, *, expected: int) -> bool:
+        """Store a task; False if its version is not the expected one."""
+        value = stored.model_dump(mode="json")
+        return await self.values.put(TASK, stored.task.id, value, expected=expected)
 
     async def watch(self, name: str, access: Access) -> AsyncIterator[tuple[int, Task]]:
         """The states of a task with their versions, up to the last one.
@@ -233,51 +236,44 @@ class TaskQueue:
                 return
             await asyncio.sleep(LOOK)
 
-    async def open_tasks(self) -> AsyncIterator[tuple[KeyedValue, StoredTask]]:
-        """The tasks that have not ended, the oldest first."""
+    async def open_tasks(self) -> AsyncIterator[tuple[int, StoredTask]]:
+        """The tasks that have not ended with their versions, the oldest first."""
         names = await self.values.items(OPEN)
         self.waiting = len(names)
         for marked in names:
-            item = await self.values.get(TASK, marked.name)
-            stored = StoredTask.model_validate(item.value) if item else None
-            if item is not None and stored is not None and stored.task.state not in FINAL:
-                yield item, stored
-            elif stored is not None or marked.value["at"] < time.time() - ORPHANED:
+            found = await self.find(marked.name)
+            if found is not None and found[1].task.state not in FINAL:
+                yield found
+            elif found is not None or marked.value["at"] < time.time() - ORPHANED:
                 await self.values.remove(OPEN, marked.name)
 
     async def clean_up(self) -> None:
         """Remove tasks that ended long ago, and files whose task was never stored."""
         now = time.time()
-        tasks = await self._all()
-        for item, stored in tasks:
-            if stored.task.state not in FINAL:
-                await self.values.put(OPEN, item.name, {"at": stored.task.created_at})
+        tasks = [stored.task for stored in await self._all()]
+        for task in tasks:
+            if task.state not in FINAL:
+                await self.values.put(OPEN, task.id, {"at": task.created_at})
                 continue
-            await self._drop_files(stored.task)
-            if stored.task.updated_at < now - self.settings.keep_tasks:
-                await self.values.remove(TASK, item.name)
-        known = {item.name for item, _ in tasks}
+            for index in range(len(task.files)):
+                await self.values.remove(UPLOAD, file_name(task.id, index))
+            if task.updated_at < now - self.settings.keep_tasks:
+                await self.values.remove(TASK, task.id)
+        known = {task.id for task in tasks}
         for upload in await self.values.items(UPLOAD):
             about = upload.value
             if about["task"] not in known and about["at"] < now - ORPHANED:
                 await self.values.remove(UPLOAD, upload.name)
 
-    async def _drop_files(self, task: Task) -> None:
-        for index in range(len(task.files)):
-            await self.values.remove(UPLOAD, file_name(task.id, index))
-
-    async def _all(self) -> list[tuple[KeyedValue, StoredTask]]:
-        items = await self.values.items(TASK)
-        return [(item, StoredTask.model_validate(item.value)) for item in items]
+    async def _all(self) -> list[StoredTask]:
+        return [StoredTask.model_validate(item.value) for item in await self.values.items(TASK)]
 
 
 def file_name(task: str, index: int) -> str:
-    """Under which name a file of a task is stored."""
     return f"{task}/{index:06}"
 
 
 def writes_of(documents: Iterable[Document]) -> Writes:
-    """What a task with these documents writes."""
     found: dict[str, set[str]] = {}
     for document in documents:
         found.setdefault(document.collection, set()).add(digest(document.id)[:8])
@@ -294,7 +290,6 @@ class PendingWrites:
         self._names: dict[str, set[str] | None] = {}
 
     def add(self, writes: Writes) -> None:
-        """Add what another task writes."""
         for collection, names in writes.items():
             known = self._names.setdefault(collection, set())
             if names is None:
@@ -309,10 +304,6 @@ class PendingWrites:
             for collection, names in writes.items()
             if (known := self._names.get(collection, set())) != set()
         )
-
-
-def _sees(access: Access, stored: StoredTask) -> bool:
-    return access.is_admin or access.key_id == stored.key_id
 
 
 IDLE = 0.5
@@ -342,7 +333,11 @@ class TaskWorker:
                     await self._queue.clean_up()
                     cleaned = time.monotonic()
                 if (claimed := await self._claim()) is not None:
-                    await self._do(claimed)
+                    try:
+                        await claimed.run()
+                    except asyncio.CancelledError:
+                        await claimed.give_back()
+                        raise
                     continue
             except LagottoError as exc:
                 LOGGER.error(json.dumps({"worker": "tasks", "error": str(exc)}))
@@ -350,36 +345,24 @@ class TaskWorker:
                 async with asyncio.timeout(IDLE):
                     await self._queue.submitted.wait()
 
-    async def _do(self, claimed: KeyedValue) -> None:
-        run = TaskRun(claimed, self._queue, self._base)
-        try:
-            await run.run()
-        except asyncio.CancelledError:
-            await run.give_back()
-            raise
-
-    async def _claim(self) -> KeyedValue | None:
+    async def _claim(self) -> TaskRun | None:
         """The oldest task that nobody does, now ours.
 
         It waits for earlier ones that may write the same documents, even if their process has died:
         done later, they would replace what it wrote.
         """
         earlier = PendingWrites()
-        async for item, stored in self._queue.open_tasks():
+        async for version, stored in self._queue.open_tasks():
             leased = stored.task.state == "processing" and stored.lease_until >= time.time()
             waits = leased or earlier.overlap(stored.writes)
             earlier.add(stored.writes)
             if waits:
                 continue
-            ours = stored.changed(state="processing").model_copy(
-                update={
-                    "owner": self._owner,
-                    "lease_until": time.time() + self._queue.settings.lease,
-                }
-            )
-            value = ours.model_dump(mode="json")
-            if await self._queue.values.put(TASK, item.name, value, expected=item.version):
-                return KeyedValue(item.name, item.version + 1, value)
+            until = time.time() + self._queue.settings.lease
+            lease = {"owner": self._owner, "lease_until": until}
+            ours = stored.changed(state="processing").model_copy(update=lease)
+            if await self._queue.put(ours, expected=version):
+                return TaskRun(version + 1, ours, self._queue, self._base)
         return None
 
 
@@ -394,12 +377,14 @@ class _CancelledError(Exception):
 class TaskRun:
     """One task, done by this process."""
 
-    def __init__(self, claimed: KeyedValue, queue: TaskQueue, base: AsyncKnowledgeBase) -> None:
-        self._version = claimed.version
-        self._stored = StoredTask.model_validate(claimed.value)
+    def __init__(
+        self, version: int, stored: StoredTask, queue: TaskQueue, base: AsyncKnowledgeBase
+    ) -> None:
+        self._version = version
+        self._stored = stored
         self._queue = queue
-        self._base = ScopedBase(base, self._stored.access, settings=queue.settings)
-        self._lease = Lease(TASK, claimed.name, self._stored.owner)
+        self._base = ScopedBase(base, stored.access, settings=queue.settings)
+        self._lease = Lease(TASK, stored.task.id, stored.owner)
         self._saving = asyncio.Lock()
         self._progress = Progress()
 
@@ -421,8 +406,9 @@ class TaskRun:
             self._log(failed)  # it is taken up again when the lease has ended
         except* Exception as failed:  # noqa: BLE001 the edge of the server
             self._log(failed)
-            ours = (type(each).__name__ for each in failed.exceptions if _is_ours(each))
-            ended, error = "failed", next(ours, "InternalError")
+            ours = (each for each in failed.exceptions if isinstance(each, LagottoError))
+            names = (type(each).__name__ for each in ours)
+            ended, error = "failed", next(names, "InternalError")
         if ended is not None:
             with suppress(_LostError, _CancelledError):
                 await self._save(**self._stored.in_state(ended), error=error)
@@ -434,7 +420,6 @@ class TaskRun:
         LOGGER.error(json.dumps(entry))
 
     async def give_back(self) -> None:
-        """Let another process, or the next one, go on with the task."""
         with suppress(_LostError, _CancelledError, LagottoError):
             await self._save(**self._stored.in_state("enqueued"))
 
@@ -458,11 +443,9 @@ class TaskRun:
         report = AddReport()
         try:
             if documents:
+                replace, lease = self._stored.replace, self._lease
                 report = await self._base.add_documents(
-                    documents,
-                    replace=self._stored.replace,
-                    lease=self._lease,
-                    progress=self._note,
+                    documents, replace=replace, lease=lease, progress=self._note
                 )
         except Problem as exc:
             refused = ReadFailure(source=file.name, reason=exc.detail, error=exc.name)
@@ -499,14 +482,11 @@ class TaskRun:
             stored = self._stored.changed(progress=self._progress, **changes).model_copy(
                 update={"lease_until": time.time() + self._queue.settings.lease}
             )
-            while not await self._queue.values.put(
-                TASK, stored.task.id, stored.model_dump(mode="json"), expected=self._version
-            ):
-                found = await self._queue.values.get(TASK, stored.task.id)
-                theirs = StoredTask.model_validate(found.value) if found else None
-                if found is None or theirs is None or theirs.owner != stored.owner:
+            while not await self._queue.put(stored, expected=self._version):
+                found = await self._queue.find(stored.task.id)
+                if found is None or found[1].owner != stored.owner:
                     raise _LostError
-                self._version = found.version
+                self._version, theirs = found
                 stored = stored.model_copy(update={"cancel": theirs.cancel})
             self._version += 1
             self._stored = stored
@@ -522,7 +502,3 @@ def _read(file: TaskFile, data: bytes, stored: StoredTask) -> list[Document | Re
         collection=stored.collection, language=stored.language, metadata=stored.metadata
     )
     return list(load([Source(name=file.name, data=data)], options=options))
-
-
-def _is_ours(error: BaseException) -> bool:
-    return isinstance(error, LagottoError)

@@ -4,8 +4,8 @@ import json
 
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
-from lagotto.mcp.agent import Agent
 from lagotto.mcp.server import create_server
+from lagotto.mcp.tools import Agent
 from lagotto.testing.hash_embedder import HashEmbedder
 from mcp import Client
 from tests.mcp.asking import text_of

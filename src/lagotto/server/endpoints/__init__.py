@@ -11,9 +11,8 @@ from starlette.responses import HTMLResponse, Response
 from lagotto.errors import LagottoError
 from lagotto.server import events
 from lagotto.server.endpoints import documents, search, tasks
-from lagotto.server.operations import Call, operation, operations_of
+from lagotto.server.operations import Call, operation, operations_of, record
 from lagotto.server.problems import Problem, problem_names, title_of
-from lagotto.server.responses import record
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -27,12 +26,7 @@ PAGE = """<!doctype html>
 <body><main><h1>{name}</h1><p>{text}</p></main></body>
 </html>
 """
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'",
-    "X-Content-Type-Options": "nosniff",
-}
-
-
+HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'self'"}
 Health = record("Health", {"status": Literal["ok"]})
 
 
@@ -58,10 +52,11 @@ async def ready(call: Call) -> object:
 @operation("GET /metrics", None, scope="admin", media_type="text/plain")
 async def metrics(call: Call) -> Response:
     """Metrics of this process, for Prometheus."""
-    return Response(call.state.metrics.text(), media_type="text/plain; version=0.0.4")
+    text = call.state.metrics.text(call.state.readings())
+    return Response(text, media_type="text/plain; version=0.0.4")
 
 
-@operation("GET /problems/{name}", None, scope=None, problems=(404,), media_type="text/html")
+@operation("GET /problems/{name}", None, scope=None, media_type="text/html")
 async def problem(call: Call) -> Response:
     """What a kind of problem means."""
     name = call.path("name")

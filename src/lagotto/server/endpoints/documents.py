@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
-from typing import Any
+from typing import Annotated, Any, Literal, NoReturn
+
+from pydantic import Field
 
 from lagotto import __version__
 from lagotto._internal.concurrency import in_thread
 from lagotto.base.judgements import RelevanceJudgement
 from lagotto.base.protocol import page_of_documents
 from lagotto.context.cite import CitationKey
-from lagotto.documents import Chunk, Document
+from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Record
 from lagotto.filters import Filter, parse_filter
 from lagotto.prefs import RetrievalPrefs
 from lagotto.presets import load_preset, preset_names
 from lagotto.server.access import Scope
 from lagotto.server.operations import Call, operation
-from lagotto.server.problems import Problem, invalid_field, no_document
-from lagotto.server.request_body import (
-    DocumentQuery,
-    DocumentsQuery,
-    FieldsQuery,
-    JudgementBody,
-    JudgementsQuery,
-    RemoveBody,
-)
-from lagotto.server.responses import Collection, FieldSummary, PresetSummary
+from lagotto.server.problems import Answer, invalid_field, no_document
 from lagotto.server.scoped_base import check_filter
 from lagotto.server.settings import ServerSettings
 from lagotto.stores.base import StoreInfo
+
+CollectionName = Annotated[str, Field(min_length=1)]
+
+
+class DocumentsQuery(Record):
+    """Which documents to list."""
+
+    filters: str | None = None
+    collection: CollectionName | None = None
+    after: str | None = None
+    limit: int = Field(default=100, ge=1, le=1_000)
 
 
 @operation(
@@ -50,37 +53,49 @@ async def list_documents(call: Call) -> object:
         limit=wanted.limit + 1,
     )
     shown = found[: wanted.limit]
-    return {"documents": shown, "next": _cursor(shown[-1]) if len(found) > len(shown) else None}
+    cursor = None
+    if len(found) > len(shown):
+        last = json.dumps([shown[-1].collection, shown[-1].id])
+        cursor = base64.urlsafe_b64encode(last.encode()).decode()
+    return {"documents": shown, "next": cursor}
 
 
-@operation(
-    "GET /v1/documents/{document_id:path}",
-    Document,
-    takes=DocumentQuery,
-    heavy=True,
-    problems=(404,),
-)
+def _parsed(cursor: str) -> tuple[str, str]:
+    try:
+        collection, name = json.loads(base64.urlsafe_b64decode(cursor))
+        if not isinstance(collection, str) or not isinstance(name, str):
+            raise ValueError
+    except (ValueError, TypeError, RecursionError):
+        raise invalid_field("after", "no cursor; pass `next` of the answer before") from None
+    return collection, name
+
+
+def _checked(filters: str | dict[str, Any] | None, settings: ServerSettings) -> Filter:
+    where = parse_filter(filters)
+    check_filter(where, settings)
+    return where
+
+
+class DocumentQuery(Record):
+    """The collection of the document in the path."""
+
+    collection: CollectionName = DEFAULT_COLLECTION
+
+
+@operation("GET /v1/documents/{document_id:path}", Document, takes=DocumentQuery, heavy=True)
 async def get_document(call: Call) -> object:
     """A document with its text."""
     found = await call.base.get(call.path("document_id"), collection=call.arguments.collection)
-    if found is None:
-        raise _missing(call)
-    return found
+    return found or _missing(call)
 
 
 @operation(
-    "GET /v1/chunks/{document_id:path}",
-    {"chunks": list[Chunk]},
-    takes=DocumentQuery,
-    heavy=True,
-    problems=(404,),
+    "GET /v1/chunks/{document_id:path}", {"chunks": list[Chunk]}, takes=DocumentQuery, heavy=True
 )
 async def chunks(call: Call) -> object:
     """The chunks of a document."""
     found = await call.base.chunks(call.path("document_id"), collection=call.arguments.collection)
-    if found is None:
-        raise _missing(call)
-    return {"chunks": found}
+    return {"chunks": _missing(call) if found is None else found}
 
 
 @operation(
@@ -89,23 +104,28 @@ async def chunks(call: Call) -> object:
     scope="write",
     takes=DocumentQuery,
     heavy=True,
-    problems=(404,),
 )
 async def remove_document(call: Call) -> object:
     """Remove a document."""
     name = call.path("document_id")
     gone = await call.base.remove(name, collection=call.arguments.collection)
-    if not gone:
-        raise _missing(call)
-    return {"removed": gone}
+    return {"removed": gone or _missing(call)}
+
+
+def _missing(call: Call) -> NoReturn:
+    raise no_document(call.path("document_id"), call.arguments.collection)
+
+
+class RemoveBody(Record):
+    """Documents to remove: by ids, by filter, or both, within a collection if given."""
+
+    ids: list[str] | None = None
+    filters: dict[str, Any] | None = None
+    collection: CollectionName | None = None
 
 
 @operation(
-    "POST /v1/documents/remove",
-    {"removed": list[str]},
-    scope="write",
-    takes=RemoveBody,
-    heavy=True,
+    "POST /v1/documents/remove", {"removed": list[str]}, scope="write", takes=RemoveBody, heavy=True
 )
 async def remove(call: Call) -> object:
     """Remove documents by ids, by filter, or both."""
@@ -115,6 +135,13 @@ async def remove(call: Call) -> object:
         filters = await in_thread(_checked, body.filters, call.state.settings)
     gone = await call.base.remove(*(body.ids or ()), filters=filters, collection=body.collection)
     return {"removed": gone}
+
+
+class Collection(Answer):
+    """A collection and the number of its documents."""
+
+    name: str
+    documents: int
 
 
 @operation("GET /v1/collections", {"collections": list[Collection]}, heavy=True)
@@ -131,28 +158,15 @@ async def info(call: Call) -> object:
     return found.model_copy(update={"location": "", "degraded": (), "embedder": None})
 
 
-def _checked(filters: str | dict[str, Any] | None, settings: ServerSettings) -> Filter:
-    where = parse_filter(filters)
-    check_filter(where, settings)
-    return where
+class JudgementBody(Record):
+    """Whether a passage, named by its citation key, is relevant for a query: 1 or 0.
 
+    Without a relevance, the judgement is taken back.
+    """
 
-def _missing(call: Call) -> Problem:
-    return no_document(call.path("document_id"), call.arguments.collection)
-
-
-def _cursor(last: Document) -> str:
-    return base64.urlsafe_b64encode(json.dumps([last.collection, last.id]).encode()).decode()
-
-
-def _parsed(cursor: str) -> tuple[str, str]:
-    try:
-        collection, name = json.loads(base64.urlsafe_b64decode(cursor))
-        if not isinstance(collection, str) or not isinstance(name, str):
-            raise ValueError
-    except (ValueError, TypeError, binascii.Error, RecursionError):
-        raise invalid_field("after", "no cursor; pass `next` of the answer before") from None
-    return collection, name
+    query: str = Field(min_length=1, max_length=10_000)
+    citation: str = Field(max_length=10_000)
+    relevance: Literal[0, 1] | None = None
 
 
 @operation(
@@ -174,6 +188,13 @@ async def judge(call: Call) -> object:
     return {"judgement": made}
 
 
+class JudgementsQuery(Record):
+    """The query that the judgements are of, None for all; `mine` leaves out those of other keys."""
+
+    q: str | None = None
+    mine: bool = False
+
+
 @operation(
     "GET /v1/judgements",
     {"judgements": list[RelevanceJudgement]},
@@ -185,6 +206,14 @@ async def list_judgements(call: Call) -> object:
     everybody = call.access.is_admin and not call.arguments.mine
     judge = None if everybody else call.access.key_id or ""
     return {"judgements": await call.state.judgements.list(query=call.arguments.q, judge=judge)}
+
+
+class PresetSummary(Answer):
+    """A preset, with all settings in effect."""
+
+    name: str
+    description: str
+    settings: dict[str, Any]
 
 
 @operation(
@@ -200,23 +229,44 @@ async def list_judgements(call: Call) -> object:
 )
 async def options(call: Call) -> object:
     """What requests may name, what the key allows, and the settings of a search that sets none."""
-    presets = [load_preset(name) for name in preset_names()]
+    presets = {name: RetrievalPrefs.preset(name) for name in preset_names()}
     return {
         "version": __version__,
         "scopes": call.access.scopes,
         "presets": [
-            {"name": item.name, "description": item.description, "settings": _settings(item.name)}
-            for item in presets
+            {
+                "name": name,
+                "description": load_preset(name).description,
+                "settings": prefs.model_dump(mode="json", exclude={"query_text"}),
+            }
+            for name, prefs in presets.items()
         ],
         "rerankers": call.state.settings.rerankers,
-        "settings": call.base.default_settings(),
+        "settings": call.state.base.prefs.model_dump(mode="json", exclude={"query_text"}),
         "max_top_k": call.state.settings.max_top_k,
     }
 
 
-def _settings(preset: str) -> dict[str, Any]:
-    """All settings in effect with a preset."""
-    return RetrievalPrefs.preset(preset).model_dump(mode="json", exclude={"query_text"})
+class FieldsQuery(Record):
+    """The collection of the fields, None for all."""
+
+    collection: CollectionName | None = None
+
+
+class FieldValue(Answer):
+    """A value of a field, and how many documents have it."""
+
+    value: str | int | float | bool
+    documents: int
+
+
+class FieldSummary(Answer):
+    """A field that documents have, with its most frequent values; `values_total` counts all."""
+
+    name: str
+    documents: int
+    values: list[FieldValue]
+    values_total: int
 
 
 @operation(

@@ -3,47 +3,72 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any, Literal
 from uuid import uuid4
 
 import numpy as np
+from pydantic import ConfigDict, Field, create_model
 
 from lagotto._internal.concurrency import in_thread, with_checkpoints
 from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import key_of
-from lagotto.documents import Vectors
-from lagotto.embedders import Embedder
-from lagotto.prefs import SearchRequest
+from lagotto.documents import Record, Span
+from lagotto.prefs import SearchRequest, Verb
+from lagotto.request_context import RequestContext
 from lagotto.rerankers import create_reranker
 from lagotto.rerankers.base import Candidate
-from lagotto.results import Results, RetrievalBundle, RetrievalStats
+from lagotto.results import (
+    Results,
+    RetrievalBundle,
+    RetrievalResult,
+    RetrievalStats,
+    ScoreBreakdown,
+)
 from lagotto.retrieval.documents import Highlighter
 from lagotto.retrieval.why_not import WhyNot
 from lagotto.server.operations import Call, operation
-from lagotto.server.problems import Problem, invalid_field
-from lagotto.server.request_body import (
-    ContextBody,
-    EmbeddingsBody,
-    RerankBody,
-    RerankText,
-    ResolveBody,
-    SearchBody,
-    WhyNotBody,
-)
-from lagotto.server.responses import (
-    ContextAnswer,
-    EmbeddingItem,
-    RerankItem,
-    RetrieveAnswer,
-    SearchAnswer,
-    Usage,
-    WhyNotAnswer,
-)
+from lagotto.server.problems import Answer, Problem, invalid_field
+from lagotto.server.request_body import SearchBody
 from lagotto.server.scoped_base import check_reranker
 
 HIGHLIGHTED = 1_000_000
 """Characters of an answer in which words are highlighted, from its first hit on: each word of them
 is analysed, about half a second for all."""
+
+DEFAULT_RERANKER = "lexical"
+
+Hit = create_model(
+    "Hit",
+    __base__=Answer,
+    __doc__="A hit, with its citation as one line, its key, and matching words if requested.",
+    citation=(str, ...),
+    key=(str, ...),
+    highlights=(list[Span], Field(default_factory=list)),
+    **{name: (field.annotation, field) for name, field in RetrievalResult.model_fields.items()},
+)  # type: ignore[call-overload]
+
+
+class SearchResponse(Answer):
+    """What every search answers with: the settings in effect, and what could not be used."""
+
+    query: str
+    settings: dict[str, Any]
+    degraded: list[str] = Field(default_factory=list)
+
+    @staticmethod
+    def fields_of(request: SearchRequest, stats: RetrievalStats) -> dict[str, Any]:
+        """Its fields, for the answers that extend it."""
+        settings = request.preferences.model_dump(mode="json", exclude={"query_text"})
+        return {"query": request.query, "settings": settings, "degraded": stats.degraded}
+
+
+class RetrieveAnswer(SearchResponse):
+    """A ranked list; `candidates` are the input of a reranker, none without one."""
+
+    hits: list[Hit]
+    candidates: list[RetrievalResult] = Field(default_factory=list)
+    stats: RetrievalStats
 
 
 @operation("POST /v1/retrieve", RetrieveAnswer, takes=SearchBody, heavy=True, permalink=True)
@@ -52,11 +77,15 @@ async def retrieve(call: Call) -> object:
     request = await call.search_request("retrieve")
     found: Results = await call.base.answer(request)
     return {
-        **_in_effect(request, found.stats),
+        **SearchResponse.fields_of(request, found.stats),
         "hits": await call.off_loop(hits_of, found, call.arguments),
         "candidates": found.candidates,
         "stats": found.stats,
     }
+
+
+class SearchAnswer(RetrievalBundle, SearchResponse):
+    """A bundle of documents and evidence."""
 
 
 @operation("POST /v1/search", SearchAnswer, takes=SearchBody, heavy=True, permalink=True)
@@ -64,7 +93,22 @@ async def search(call: Call) -> object:
     """The best documents, and passages that support them."""
     request = await call.search_request("search")
     bundle: RetrievalBundle = await call.base.answer(request)
-    return {**_in_effect(request, bundle.stats), **dict(bundle)}
+    return {**SearchResponse.fields_of(request, bundle.stats), **dict(bundle)}
+
+
+class ContextBody(SearchBody):
+    """A search for a context pack."""
+
+    max_tokens: int | None = Field(default=None, ge=1)
+    format: Literal["plain", "markdown", "xml"] = "plain"
+
+    def request(self, verb: Verb | Literal["why_not"], context: RequestContext) -> SearchRequest:
+        request = super().request(verb, context)
+        return replace(request, max_tokens=self.max_tokens, format=self.format)
+
+
+class ContextAnswer(ContextPack, SearchResponse):
+    """A cited context pack."""
 
 
 @operation("POST /v1/context", ContextAnswer, takes=ContextBody, heavy=True, permalink=True)
@@ -72,16 +116,32 @@ async def context(call: Call) -> object:
     """A cited context pack within a token budget."""
     request = await call.search_request("context")
     pack: ContextPack = await call.base.answer(request)
-    return {**_in_effect(request, pack.trace.stats), **dict(pack)}
+    return {**SearchResponse.fields_of(request, pack.trace.stats), **dict(pack)}
+
+
+class WhyNotBody(SearchBody):
+    """A search, and the id of a document: why is it there, or why not?"""
+
+    document: str = Field(min_length=1)
+
+    def request(self, verb: Verb | Literal["why_not"], context: RequestContext) -> SearchRequest:
+        return replace(super().request(verb, context), document_id=self.document)
+
+
+class WhyNotAnswer(SearchResponse):
+    """Why a document is, or is not, among the hits."""
+
+    document_id: str
+    found: bool
+    reason: str
+    rank: int | None = None
+    breakdown: ScoreBreakdown | None = None
+    hits: list[Hit]
+    stats: RetrievalStats
 
 
 @operation(
-    "POST /v1/why-not",
-    WhyNotAnswer,
-    takes=WhyNotBody,
-    heavy=True,
-    permalink=True,
-    problems=(404,),
+    "POST /v1/why-not", WhyNotAnswer, takes=WhyNotBody, heavy=True, permalink=True, problems=(404,)
 )
 async def why_not(call: Call) -> object:
     """Why a document is, or is not, among the hits."""
@@ -89,7 +149,7 @@ async def why_not(call: Call) -> object:
     found: WhyNot = await call.base.answer(request)
     results = found.results
     return {
-        **_in_effect(request, results.stats),
+        **SearchResponse.fields_of(request, results.stats),
         "document_id": found.document_id,
         "found": any(hit.document_id == found.document_id for hit in results),
         "reason": found.reason,
@@ -98,6 +158,25 @@ async def why_not(call: Call) -> object:
         "hits": await call.off_loop(hits_of, results, call.arguments),
         "stats": results.stats,
     }
+
+
+def hits_of(found: Results, body: SearchBody) -> list[dict[str, Any]]:
+    """Hits, each with its citation and, if requested, the words in it that match."""
+    highlighter, room = Highlighter(body.query), HIGHLIGHTED if body.highlight else 0
+    hits = []
+    for hit in with_checkpoints(found):
+        text = hit.content[:room]
+        room -= len(text)
+        spans = highlighter.spans(text, language=hit.language) if text else ()
+        more = {"citation": hit.citation, "key": key_of(hit), "highlights": spans}
+        hits.append({**vars(hit), **more})
+    return hits
+
+
+class ResolveBody(Record):
+    """The key of a citation."""
+
+    citation: str
 
 
 @operation(
@@ -115,31 +194,30 @@ async def resolve(call: Call) -> object:
     return {"citation": citation, "changed": changed, "passage": passage}
 
 
-def hits_of(found: Results, body: SearchBody) -> list[dict[str, Any]]:
-    """Hits, each with its citation and, if requested, the words in it that match."""
-    highlighter, room = Highlighter(body.query), HIGHLIGHTED if body.highlight else 0
-    hits = []
-    for hit in with_checkpoints(found):
-        text = hit.content[:room]
-        room -= len(text)
-        hits.append(
-            {
-                **vars(hit),
-                "citation": hit.citation,
-                "key": key_of(hit),
-                "highlights": highlighter.spans(text, language=hit.language) if text else (),
-            }
-        )
-    return hits
+class RerankText(Record):
+    """A text to rerank, as an object."""
+
+    text: str
 
 
-def _in_effect(request: SearchRequest, stats: RetrievalStats) -> dict[str, Any]:
-    """What every search answers with: all settings, and what could not be used."""
-    settings = request.preferences.model_dump(mode="json", exclude={"query_text"})
-    return {"query": request.query, "settings": settings, "degraded": stats.degraded}
+class RerankBody(Record):
+    """Texts to rerank, as services of this kind take them."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    query: str
+    documents: list[str | RerankText]
+    model: str | None = None
+    top_n: int | None = Field(default=None, ge=1)
+    return_documents: bool = False
 
 
-DEFAULT_RERANKER = "lexical"
+class RerankItem(Answer):
+    """The score of a text, by its index in the request."""
+
+    index: int
+    relevance_score: float
+    document: dict[str, str] | None = None
 
 
 @operation(
@@ -159,7 +237,13 @@ async def rerank(call: Call) -> object:
     texts = [item.text if isinstance(item, RerankText) else item for item in body.documents]
     _check_count(call, texts, field="documents")
     embedder = await call.state.embedder()
-    candidates = await _candidates(embedder, body.query, texts)
+    candidates = []
+    if texts:
+        vectors = await embedder.embed([body.query], role="query")
+        cosines = (await embedder.embed(texts, role="document")) @ vectors[0]
+        cosines = np.clip(cosines, 0.0, 1.0).tolist()
+        pairs = zip(texts, cosines, strict=True)
+        candidates = [Candidate(str(at), text, score) for at, (text, score) in enumerate(pairs)]
     reranker = create_reranker(name, embedder=embedder)
     try:
         judged = await reranker.rerank(body.query, candidates)
@@ -171,15 +255,38 @@ async def rerank(call: Call) -> object:
         for index, (verdict, candidate) in enumerate(zip(verdicts, candidates, strict=True))
     ]
     best = sorted(scored, key=lambda item: (-item[0], item[1]))[: body.top_n]
-    results = [
-        {
-            "index": index,
-            "relevance_score": score,
-            **({"document": {"text": texts[index]}} if body.return_documents else {}),
-        }
-        for score, index in best
-    ]
+    results: list[dict[str, object]] = []
+    for score, index in best:
+        shown = {"document": {"text": texts[index]}} if body.return_documents else {}
+        results.append({"index": index, "relevance_score": score, **shown})
     return {"id": uuid4().hex, "model": name, "results": results}
+
+
+class EmbeddingsBody(Record):
+    """Texts to embed, as services of this kind take them."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    input: str | list[str]
+    model: str | None = None
+    input_type: Literal["query", "document"] = "document"
+    dimensions: int | None = None
+    encoding_format: Literal["float", "base64"] = "float"
+
+
+class EmbeddingItem(Answer):
+    """A vector: a list of numbers, or float32 in base64."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class Usage(Answer):
+    """Tokens of the request."""
+
+    prompt_tokens: int
+    total_tokens: int
 
 
 @operation(
@@ -203,32 +310,15 @@ async def embeddings(call: Call) -> object:
         detail = f"the vectors of this model have {dimension} dimensions; leave it out"
         raise invalid_field("dimensions", detail)
     vectors = await embedder.embed(texts, role=body.input_type)
+    rows = vectors.tolist()
+    if body.encoding_format == "base64":
+        rows = [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
     tokens = sum(await in_thread(embedder.tokenizer.count, texts))
     data = [
-        {"object": "embedding", "index": index, "embedding": _written(row, body)}
-        for index, row in enumerate(vectors)
+        {"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)
     ]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "model": model, "data": data, "usage": usage}
-
-
-async def _candidates(embedder: Embedder, query: str, texts: list[str]) -> list[Candidate]:
-    if not texts:
-        return []
-    vectors = await embedder.embed([query], role="query")
-    cosines = (await embedder.embed(texts, role="document")) @ vectors[0]
-    scores = np.clip(cosines, 0.0, 1.0).tolist()
-    return [
-        Candidate(id=str(index), text=text, score=score)
-        for index, (text, score) in enumerate(zip(texts, scores, strict=True))
-    ]
-
-
-def _written(row: Vectors, body: EmbeddingsBody) -> list[float] | str:
-    if body.encoding_format == "float":
-        numbers: list[float] = row.tolist()
-        return numbers
-    return base64.b64encode(row.astype("<f4").tobytes()).decode()
 
 
 def _check_count(call: Call, texts: list[str], *, field: str) -> None:

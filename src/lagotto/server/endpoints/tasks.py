@@ -6,17 +6,16 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 from lagotto._internal.concurrency import with_checkpoints
-from lagotto.documents import DEFAULT_COLLECTION, Document, json_value, language_tag
+from lagotto.documents import DEFAULT_COLLECTION, Document, Record, json_value, language_tag
 from lagotto.readers.language import with_language
-from lagotto.server.access import Access
 from lagotto.server.events import MEDIA_TYPE, Event, event_stream
 from lagotto.server.operations import Call, operation
 from lagotto.server.problems import Problem, invalid, invalid_field
-from lagotto.server.request_body import AddBody, TasksQuery, limited
+from lagotto.server.request_body import AddBody, limited
 from lagotto.server.tasks import Task, Upload, writes_of
 
 LONGEST_NAME = 500
@@ -24,19 +23,18 @@ FIELDS = ("collection", "language", "metadata")
 
 
 @operation(
-    "POST /v1/documents",
-    Task,
-    scope="write",
-    takes=AddBody,
-    form=True,
-    status=202,
-    problems=(429,),
+    "POST /v1/documents", Task, scope="write", takes=AddBody, form=True, status=202, problems=(429,)
 )
 async def add(call: Call) -> Task:
     """Add documents or files; answers with a task."""
-    if call.arguments is not None:
-        return await _add_documents(call)
-    settings = call.state.settings
+    tasks, body, settings = call.state.tasks, call.arguments, call.state.settings
+    if body is not None:
+        documents, data = await call.off_loop(_documents, body)
+        for document in documents:
+            await call.base.check_writable(document)
+        upload = Upload("documents.json", data, "documents")
+        writes = writes_of(documents)
+        return await tasks.submit([upload], call.access, replace=body.replace, writes=writes)
     http = limited(call.http, most=settings.max_upload, timeout=settings.body_timeout)
     async with http.form() as form:
         uploads = [await _upload(file) for file in form.getlist("file")]
@@ -44,41 +42,38 @@ async def add(call: Call) -> Task:
     if not uploads:
         raise invalid_field("file", "no file; send one or more, as multipart/form-data")
     collection = fields.get("collection", DEFAULT_COLLECTION)
-    _check_collection(call.access, collection)
-    return await call.state.tasks.submit(
-        uploads,
-        call.access,
-        collection=collection,
-        language=_language(fields.get("language", "")),
-        metadata=_metadata(fields.get("metadata", "{}")),
+    allowed = call.access.visibility.collections
+    if allowed is not None and collection not in allowed:
+        raise Problem("Forbidden", f"this key does not see the collection {collection!r}")
+    try:
+        language = language_tag(fields.get("language", ""))
+    except ValueError as exc:
+        raise invalid_field("language", str(exc)) from None
+    metadata = _metadata(fields.get("metadata", "{}"))
+    return await tasks.submit(
+        uploads, call.access, collection=collection, language=language, metadata=metadata
     )
 
 
-async def _add_documents(call: Call) -> Task:
-    body: AddBody = call.arguments
-    documents = await call.off_loop(_documents, body)
-    for document in documents:
-        await call.base.check_writable(document)
-    upload = Upload("documents.json", await call.off_loop(_written, documents), "documents")
-    return await call.state.tasks.submit(
-        [upload], call.access, replace=body.replace, writes=writes_of(documents)
-    )
-
-
-def _documents(body: AddBody) -> list[Document]:
-    documents = []
+def _documents(body: AddBody) -> tuple[list[Document], bytes]:
+    """The documents, and what a task keeps of them."""
+    documents, written = [], []
     for index, item in enumerate(with_checkpoints(body.documents)):
         try:
             document = Document.model_validate(item.model_dump())
         except ValidationError as exc:
             raise invalid(exc, start=f"/documents/{index}") from None
-        documents.append(with_language(document, body.language))
-    return documents
+        document = with_language(document, body.language)
+        documents.append(document)
+        written.append(json.dumps(document.model_dump(mode="json")))
+    return documents, f"[{','.join(written)}]".encode()
 
 
-def _written(documents: list[Document]) -> bytes:
-    parts = [json.dumps(item.model_dump(mode="json")) for item in with_checkpoints(documents)]
-    return f"[{','.join(parts)}]".encode()
+class TasksQuery(Record):
+    """Which tasks to list."""
+
+    after: str | None = None
+    limit: int = Field(default=100, ge=1, le=1_000)
 
 
 @operation(
@@ -92,25 +87,21 @@ async def list_tasks(call: Call) -> object:
     return {"tasks": shown, "next": shown[-1].id if len(found) > len(shown) else None}
 
 
-@operation("GET /v1/tasks/{task_id}", Task, scope="write", problems=(404,))
+@operation("GET /v1/tasks/{task_id}", Task, scope="write")
 async def get_task(call: Call) -> Task:
     """A task."""
     _, stored = await call.state.tasks.get(call.path("task_id"), call.access)
     return stored.task
 
 
-@operation("POST /v1/tasks/{task_id}/cancel", Task, scope="write", problems=(404, 409))
+@operation("POST /v1/tasks/{task_id}/cancel", Task, scope="write", problems=(409,))
 async def cancel_task(call: Call) -> Task:
     """Cancel a task; what it has added stays."""
     return await call.state.tasks.cancel(call.path("task_id"), call.access)
 
 
 @operation(
-    "GET /v1/tasks/{task_id}/events",
-    None,
-    scope="write",
-    media_type=MEDIA_TYPE,
-    problems=(404, 429),
+    "GET /v1/tasks/{task_id}/events", None, scope="write", media_type=MEDIA_TYPE, problems=(429,)
 )
 async def task_events(call: Call) -> object:
     """A task as server-sent events, numbered by its versions."""
@@ -140,13 +131,6 @@ def _fields(form: FormData) -> dict[str, str]:
     return {name: str(form[name]) for name in FIELDS if form.get(name)}
 
 
-def _language(tag: str) -> str | None:
-    try:
-        return language_tag(tag)
-    except ValueError as exc:
-        raise invalid_field("language", str(exc)) from None
-
-
 def _metadata(text: str) -> dict[str, Any]:
     try:
         found = json_value(json.loads(text))
@@ -155,9 +139,3 @@ def _metadata(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise invalid_field("metadata", "not an object")
     return found
-
-
-def _check_collection(access: Access, collection: str) -> None:
-    allowed = access.visibility.collections
-    if allowed is not None and collection not in allowed:
-        raise Problem("Forbidden", f"this key does not see the collection {collection!r}")

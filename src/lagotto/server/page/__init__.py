@@ -38,10 +38,8 @@ POLICY = "; ".join(
 
 HEADERS = {
     "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",  # ask each time; the answer is 304 until the file changes
 }
 
@@ -63,7 +61,6 @@ class Asset:
 
 
 def load_assets() -> dict[str, Asset]:
-    """The files of the page, by name."""
     found: dict[str, Asset] = {}
     for file in (resources.files(__name__) / "assets").iterdir():
         kind = MEDIA_TYPES.get(file.name[file.name.rfind(".") :])
@@ -75,7 +72,6 @@ def load_assets() -> dict[str, Asset]:
 
 
 def routes() -> list[Route]:
-    """The routes of all views and files."""
     assets = load_assets()
     view = partial(_send, assets.pop("index.html"))
     files = {f"{ASSETS}/{name}": partial(_send, asset) for name, asset in assets.items()}

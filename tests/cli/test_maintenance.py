@@ -3,19 +3,27 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import signal
+import sqlite3
 import subprocess
+import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lagotto.base.blocking import KnowledgeBase
+from lagotto.base.rebuild import RebuildProgress
+from lagotto.cli.maintenance import _not_indexed
 from lagotto.documents import Document
+from lagotto.indexes.base import IndexState
 from lagotto.indexes.tantivy.index import TantivyIndex
 from lagotto.indexes.vectors import index as vector_index
+from lagotto.stores.base import StoreInfo
 from lagotto.stores.sql import SCHEMA_VERSION, checks
 from lagotto.testing.hash_embedder import HashEmbedder
-from tests.cli.running import run
+from tests.cli.running import command, run
 from tests.stores.sqlite.bases import document, documents, fetch, made, opened, run_sql
 
 pytestmark = pytest.mark.slow
@@ -125,11 +133,46 @@ class TestFile:
 
 
 class TestRows:
-    def test_chunks_without_vectors(self, kb: Path) -> None:
-        run_sql(kb, "DELETE FROM embedding WHERE chunk_key IN (1, 2, 10)")
+    @pytest.mark.parametrize(
+        ("damage", "what"),
+        [
+            (
+                "DELETE FROM embedding WHERE chunk_key IN (1, 2, 10)",
+                "3 chunks have no vector: default/d000, default/d001",
+            ),
+            (
+                "INSERT INTO embedding (chunk_key, model_id, vector, created_at) "
+                "SELECT chunk_key, 'other', vector, created_at FROM embedding",
+                "there are vectors of other models than hash: other (143)",
+            ),
+            (
+                "UPDATE embedding SET vector = substr(vector, 1, 8) WHERE chunk_key < 4",
+                "3 vectors are damaged: default/d000",
+            ),
+            (
+                "UPDATE document SET content_hash = 'x' WHERE id = 'd007'",
+                "the chunks are of a former content: default/d007",
+            ),
+            *(
+                (
+                    f"UPDATE document SET {change} WHERE id = 'd007'",
+                    "documents are not what their hashes say: default/d007",
+                )
+                for change in (
+                    "text = replace(text, 'version1', 'version2')",
+                    "title = 'other'",
+                    f"structure = json_set(structure, '$.pages', json('[{A_PAGE}]'))",
+                    "metadata = json_set(metadata, '$.version', 2)",
+                    "source = 'elsewhere'",
+                )
+            ),
+        ],
+    )
+    def test_damage(self, kb: Path, damage: str, what: str) -> None:
+        run_sql(kb, damage)
         problem = only(kb, "problem", code=5)
-        assert problem["what"] == "3 chunks have no vector: default/d000, default/d001"
-        assert "add them again" in problem["advice"]
+        assert problem["what"] == what
+        assert "no vector" not in what or "add them again" in problem["advice"]
 
     def test_many_are_not_all_named(self, kb: Path) -> None:
         run_sql(kb, "DELETE FROM embedding")
@@ -152,18 +195,6 @@ class TestRows:
         assert problem["what"].endswith("that are not there: 1 of embedding")
         assert run("copy", kb, "copy.db").code == 0
         assert not findings(Path("copy.db"), "problem", code=0)
-
-    def test_vectors_of_several_models(self, kb: Path) -> None:
-        columns = "(chunk_key, model_id, vector, created_at)"
-        others = "SELECT chunk_key, 'other', vector, created_at FROM embedding"
-        run_sql(kb, f"INSERT INTO embedding {columns} {others}")
-        what = only(kb, "problem", code=5)["what"]
-        assert what == "there are vectors of other models than hash: other (143)"
-
-    def test_vectors_cut_off(self, kb: Path) -> None:
-        run_sql(kb, "UPDATE embedding SET vector = substr(vector, 1, 8) WHERE chunk_key < 4")
-        what = only(kb, "problem", code=5)["what"]
-        assert what == "3 vectors are damaged: default/d000"
 
     @pytest.mark.parametrize("garbage", ["7f" * 64, "ff" * 64, "00" * 64, "3f" * 64])
     def test_garbage_in_vectors(self, kb: Path, garbage: str) -> None:
@@ -193,51 +224,34 @@ class TestRows:
         what = only(tantivy, "problem", code=5)["what"]
         assert what.startswith("1 vectors in the database are not those of the vector index")
 
-    def test_chunks_of_a_former_content(self, kb: Path) -> None:
-        run_sql(kb, "UPDATE document SET content_hash = 'x' WHERE id = 'd007'")
-        what = only(kb, "problem", code=5)["what"]
-        assert what == "the chunks are of a former content: default/d007"
-
-    @pytest.mark.parametrize(
-        "damage",
-        [
-            "text = replace(text, 'version1', 'version2')",
-            "title = 'other'",
-            f"structure = json_set(structure, '$.pages', json('[{A_PAGE}]'))",
-            "metadata = json_set(metadata, '$.version', 2)",
-            "source = 'elsewhere'",
-        ],
-    )
-    def test_a_document_that_is_not_what_its_hashes_say(self, kb: Path, damage: str) -> None:
-        run_sql(kb, f"UPDATE document SET {damage} WHERE id = 'd007'")
-        what = only(kb, "problem", code=5)["what"]
-        assert what == "documents are not what their hashes say: default/d007"
-
     def test_a_content_hash_of_the_callers_own(self, kb: Path) -> None:
         with opened(kb) as base:
             base.add(Document(id="own", text="An ETag is its hash.", content_hash="etag-17"))
         assert not findings(kb, "problem", code=0)
 
-    def test_a_text_that_is_not_the_documents(self, kb: Path) -> None:
+    @pytest.mark.parametrize(
+        ("damage", "level", "what"),
+        [
+            (
+                "UPDATE chunk_text SET text = replace(text, 'oak', 'elm')",
+                "problem",
+                "the texts of chunks are not those of the document: default/long",
+            ),
+            (  # of short documents none are stored, and none are missed
+                "DELETE FROM chunk_text WHERE chunk_key IN (SELECT max(key) FROM chunk)",
+                "note",
+                "1 chunks have no stored text, which slows reading them",
+            ),
+        ],
+    )
+    def test_texts_of_chunks(self, kb: Path, damage: str, level: str, what: str) -> None:
         with opened(kb) as base:
             base.add(Document(id="long", text="A dog at an oak. " * 200))
             base.retrieve("dog")
         with opened(kb):  # with indexes that have caught up
             pass
-        run_sql(kb, "UPDATE chunk_text SET text = replace(text, 'oak', 'elm')")
-        what = only(kb, "problem", code=5)["what"]
-        assert what == "the texts of chunks are not those of the document: default/long"
-
-    def test_texts_that_are_lost(self, kb: Path) -> None:
-        """Of short documents none are stored, and none are missed."""
-        with opened(kb) as base:
-            base.add(Document(id="long", text="A dog at an oak. " * 200))
-            base.retrieve("dog")
-        with opened(kb):  # with indexes that have caught up
-            pass
-        run_sql(kb, "DELETE FROM chunk_text WHERE chunk_key IN (SELECT max(key) FROM chunk)")
-        what = only(kb, "note", code=0)["what"]
-        assert what == "1 chunks have no stored text, which slows reading them"
+        run_sql(kb, damage)
+        assert only(kb, level, code=5 if level == "problem" else 0)["what"] == what
 
     def test_expired_chunks_in_the_cache(self, kb: Path) -> None:
         run_sql(
@@ -364,3 +378,232 @@ def test_other_advice_is_quoted_too(tmp_path: Path) -> None:
     done = run("--kb", "a; b.db", "info")
     (told,) = re.findall(r"`(lagotto .*) add PATH`", done.err)
     assert shlex.split(told) == ["lagotto", "--kb", "a; b.db"]
+
+
+EMPTY = StoreInfo(
+    location="kb.db",
+    documents=0,
+    chunks=0,
+    collections={},
+    languages=(),
+    model_id=None,
+    chunker_id=None,
+    bytes_on_disk=0,
+)
+
+
+def test_info(base: Path) -> None:
+    found = StoreInfo.model_validate(run("--kb", base, "info", "--json").json)
+    assert (found.documents, found.collections) == (4, {"default": 4})
+    lines = run("--kb", base, "info").out.splitlines()
+    assert "documents:   4" in lines
+    assert "collections: default (4)" in lines
+    assert "embedder:    all-MiniLM-L6-v2 (minilm, dimension 384)" in lines
+    assert "chunker:     prose:256/32" in lines
+    assert "text index:  tantivy" in lines
+
+
+@pytest.mark.parametrize(
+    ("behind", "said"),
+    [
+        (0, ""),
+        (171, ""),  # a search reads them from the base
+        (12_000, "12,000 changes (text); the next search indexes them first"),
+    ],
+)
+def test_only_an_index_that_a_search_waits_for_is_mentioned(behind: int, said: str) -> None:
+    state = IndexState(role="text", kind="tantivy", applied_seq=0, changes=behind)
+    assert _not_indexed(EMPTY.model_copy(update={"indexes": (state,)})) == said
+
+
+def test_languages_that_the_embedder_does_not_know(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("The dog looks for truffles in the woods near the river. " * 3)
+    (tmp_path / "b.md").write_text("Собака ищет трюфели в лесу недалеко от реки каждый день. " * 3)
+    added = run("--kb", "mine.db", "add", tmp_path)
+    assert "1 new document in ru (50%): all-MiniLM-L6-v2 was trained on en" in added.err
+    done = run("--kb", "mine.db", "info")
+    assert "1 document in ru (50%): all-MiniLM-L6-v2 was trained on en" in done.err
+    assert done.err.count("`lagotto rebuild --embedder multilingual`") == 1
+    assert run("--kb", "mine.db", "info", "--json").json["by_language"] == {"en": 1, "ru": 1}
+
+
+def test_a_base_is_rebuilt_with_another_model(base: Path) -> None:
+    before = run("--kb", base, "retrieve", "truffle", "--json").json["results"]
+    done = run("--kb", base, "rebuild", "--embedder", "minilm-int8", "--text-index", "fts5")
+    assert done.code == 0, done.err
+    assert done.out.startswith("4 documents rebuilt (")
+    info = run("--kb", base, "info", "--json").json
+    assert (info["embedder"], info["model_id"]) == ("minilm-int8", "all-MiniLM-L6-v2-int8")
+    assert (info["text_index"], info["chunker_id"]) == ("fts5", "prose:256/32")
+    after = run("--kb", base, "retrieve", "truffle", "--json").json["results"]
+    assert [hit["document_id"] for hit in after] == [hit["document_id"] for hit in before]
+
+
+def test_the_report_as_json(base: Path) -> None:
+    done = run("rebuild", "--kb", base, "--chunker", "sentence:64/8", "--json")
+    report = RebuildProgress.model_validate(done.json)
+    assert (report.documents, report.done) == (4, 4)
+    assert run("--kb", base, "info", "--json").json["chunker_id"] == "sentence:64/8"
+
+
+def test_the_environment_does_not_change_a_base(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAGOTTO_EMBEDDER", "minilm-int8")
+    assert run("--kb", base, "rebuild").code == 0
+    assert run("--kb", base, "info", "--json").json["embedder"] == "minilm"
+    done = run("--kb", base, "retrieve", "truffle")
+    assert done.code == 4
+    assert "`lagotto rebuild --embedder minilm-int8`" in done.err
+
+
+def test_another_choice_names_the_command(base: Path, notes: Path) -> None:
+    done = run("--kb", base, "add", notes, "--chunker", "sentence:64/8")
+    assert done.code == 2
+    assert "`lagotto rebuild --chunker sentence:64/8`" in done.err
+
+
+def test_there_must_be_a_base() -> None:
+    assert run("rebuild", "--kb", "none.db").code == 5
+
+
+@pytest.mark.usefixtures("interruptible")
+def _chunks_of_next(base: Path) -> int:
+    with closing(sqlite3.connect(base)) as file:
+        (count,) = file.execute("SELECT count(*) FROM chunk WHERE generation = 1").fetchone()
+    return int(count)
+
+
+LONG = "Oak and hazel and lime. " * 40
+"""Long enough that a rebuild stores documents well before its end."""
+
+
+def test_an_interrupted_rebuild_is_resumed(tmp_path: Path) -> None:
+    folder, base = tmp_path / "many", tmp_path / "kb.db"
+    folder.mkdir()
+    for number in range(300):
+        (folder / f"{number:04}.md").write_text(f"# Note {number}\n\n{LONG} {number}.")
+    assert run("--kb", base, "add", folder).code == 0
+    words = command(["--kb", base, "rebuild", "--embedder", "minilm-int8"])
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not _chunks_of_next(base):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130, err
+    said = re.fullmatch(
+        r"stopped: the base is unchanged; (\d+) rebuilt documents kept; "
+        r"run the same command again to continue\n",
+        err,
+    )
+    assert said, err
+    assert run("--kb", base, "info", "--json").json["embedder"] == "minilm"
+    report = run("--kb", base, "rebuild", "--embedder", "minilm-int8", "--json").json
+    assert report["done"] == 300
+    assert report["resumed"] == int(said[1]) > 0
+    assert run("--kb", base, "info", "--json").json["embedder"] == "minilm-int8"
+
+
+def found(base: Path) -> object:
+    """What a search finds, and all about it."""
+    done = run("--kb", base, "retrieve", "truffles in october", "--json")
+    assert done.code == 0, done.err
+    return done.json
+
+
+def test_a_copy_answers_as_the_base_does(base: Path) -> None:
+    done = run("copy", base, "sqlite:///copy.db")
+    assert done.code == 0, done.err
+    assert done.out.startswith("4 copied, 0 unchanged, 4 verified (4 chunks, ")
+    assert done.err == ""
+    assert found(Path("copy.db")) == found(base)
+    listed = [run("--kb", kb, "list", "--json").json for kb in (base, "copy.db")]
+    assert listed[0] == listed[1]
+
+
+def test_the_json_report(base: Path) -> None:
+    run("copy", base, "copy.db")
+    report = run("copy", base, "copy.db", "--json").json
+    assert report.pop("seconds") > 0
+    assert report == {"documents": 4, "copied": 0, "unchanged": 4, "chunks": 0, "verified": 4}
+
+
+def test_no_embedder_is_needed_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAGOTTO_EMBEDDER", "nonsense")
+    with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder(), text_index="fts5") as kb:
+        kb.add(Document(id="a", text="A text."))
+    assert run("copy", "kb.db", "copy.db").code == 0
+    with KnowledgeBase(tmp_path / "copy.db", embedder=HashEmbedder()) as copy:
+        assert [hit.document_id for hit in copy.retrieve("text")] == ["a"]
+
+
+def test_a_source_that_is_not_there_makes_nothing(tmp_path: Path) -> None:
+    done = run("copy", "none.db", "copy.db")
+    assert done.code == 5
+    assert done.err.startswith("lagotto: there is no base at none.db;")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_target_of_another_model_is_refused(base: Path, tmp_path: Path) -> None:
+    with KnowledgeBase(tmp_path / "other.db", embedder=HashEmbedder()) as kb:
+        kb.add(Document(id="a", text="A text."))
+    done = run("copy", base, "other.db")
+    assert done.code == 4
+    assert "other.db has vectors of hash (dimension 64); copy to a new base" in done.err
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_says_how_to_go_on(base: Path) -> None:
+    """The interrupt comes while the first batch is written."""
+    program = (
+        "import os, signal, sys\n"
+        "from lagotto.cli import main\n"
+        "from lagotto.stores.sqlite.store import SqliteStore\n"
+        "write = SqliteStore.write\n"
+        "async def interrupted(self, entries):\n"
+        "    await write(self, entries)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "SqliteStore.write = interrupted\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    words = [command([])[0], "-c", program, "copy", str(base), "copy.db"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 128 + signal.SIGINT
+    assert done.stderr.startswith("stopped: ")
+    assert "run the same command again" in done.stderr
+    again = run("copy", base, "copy.db", "--json").json
+    assert (again["unchanged"], again["verified"]) == (4, 4)
+
+
+def test_documents_go_from_one_base_to_another(base: Path, tmp_path: Path) -> None:
+    out, other = tmp_path / "all.jsonl", tmp_path / "other.db"
+    done = run("--kb", base, "export", out)
+    assert (done.code, done.out) == (0, f"4 documents written to {out}\n")
+    done = run("--kb", other, "import", out)
+    assert done.code == 0, done.err
+    assert done.out.startswith("4 added, 0 updated, 0 unchanged")
+    listed = [run("--kb", kb, "list", "--json").json for kb in (base, other)]
+    assert listed[0] == listed[1]
+
+
+def test_beir_and_a_broken_line(base: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "beir"
+    german = '{"language": "de"}'
+    done = run("--kb", base, "export", folder, "--format", "beir", "--filters", german, "--json")
+    assert done.json == {"exported": 1, "path": str(folder)}
+    with (folder / "corpus.jsonl").open("a", encoding="utf-8") as file:
+        file.write("nonsense\n")
+    done = run("--kb", tmp_path / "b.db", "import", folder, "--collection", "wild", "--json")
+    assert (done.code, done.json["added"]) == (3, 1)
+    assert f"failed: {folder / 'corpus.jsonl'}:2: not an exported document" in done.err
+
+
+def test_a_file_of_another_kind_does_not_fill_the_screen(tmp_path: Path) -> None:
+    file, base = tmp_path / "notes.md", tmp_path / "b.db"
+    file.write_text("no JSON\n" * 50)
+    done = run("--kb", base, "import", file)
+    assert (done.code, base.exists()) == (3, False)
+    assert done.err.count("failed: ") == 21
+    assert done.err.endswith("failed: 30 more; --verbose names all of them\n")
+    assert "more; --verbose" not in run("--kb", base, "import", file, "--verbose").err
+    assert len(run("--kb", base, "import", file, "--json").json["failures"]) == 50
