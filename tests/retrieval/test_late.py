@@ -25,7 +25,7 @@ from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
 from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import fuse
-from lagotto.retrieval.late import LateChunking, bm25, index_text, late_candidates, late_chunker
+from lagotto.retrieval.late import bm25, chunk_maker, index_text, late_candidates, late_chunker
 from lagotto.retrieval.plan import LegQueries, QueryPlan
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.retrieval.stages import above, cap, document_of, rank
@@ -107,15 +107,12 @@ async def evidence(
     cached: bool = True,
 ) -> LateEvidence:
     """The candidates through the stages that every candidate goes through."""
-    late = LateChunking(
-        chunker_id=chunker_id,
-        tokenizer=embedder.tokenizer,
-        vectors=ChunkEmbedder(embedder),
-        cache=store.chunk_cache if cached else None,
-    )
+    cache = store.chunk_cache if cached else None
+    vectors = ChunkEmbedder(embedder)
+    maker = chunk_maker(prefs, chunker_id=chunker_id, vectors=vectors, cache=cache)
     async with store.view(prefs.filters) as view:
         plan = query.plan(prefs)
-        found = await late_candidates(view, documents, plan=plan, prefs=prefs, late=late)
+        found = await late_candidates(view, documents, plan=plan, prefs=prefs, maker=maker)
         fused = fuse(found.candidates, plan.weights, prefs.scoring)
         everything = len(found.candidates.keys)
         rows = np.arange(everything)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,22 +19,16 @@ from lagotto.documents import Chunk
 from lagotto.prefs import BLENDED_JUDGED, SearchRequest
 from lagotto.rerankers.base import Reranker
 from lagotto.results import RetrievalStats
-from lagotto.retrieval.documents import FoundDocument
 from lagotto.retrieval.explain import Diagnostics, scored_candidates
-from lagotto.retrieval.fusion import Candidates, Fused
-from lagotto.retrieval.recall import Components, Recalled, StoredCandidates
+from lagotto.retrieval.recall import Components, Scored, StoredCandidates
 from lagotto.retrieval.stages import (
     ChunkSource,
     Ranked,
-    Rows,
     above,
-    best_rows,
     cap,
     cited_section,
     document_of,
     mmr,
-    parent_or_self,
-    rank,
     rerank,
     resolve_parents,
     verdict_score,
@@ -79,29 +73,6 @@ class SearchSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """The candidates to be ranked, with their fused scores, and where their chunks are read.
-
-    `rows` are those that may be shown, None for all. `documents` are the best ones, best first,
-    if the view asks for documents.
-    """
-
-    recalled: Recalled
-    source: ChunkSource
-    candidates: Candidates
-    fused: Fused
-    rows: Rows | None = None
-    documents: Sequence[FoundDocument] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, found: Recalled) -> Scored:
-        """Stored chunks, as they were found."""
-        counts = {"candidate_chunks": len(found.candidates.keys)}
-        return cls(found, found.view, found.candidates, found.fused, counts=counts)
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """What a search found: `ranked` are the passages to show, best first.
 
@@ -139,7 +110,6 @@ class Search:
         components: Components,
         request: SearchRequest,
         view: View,
-        *,
         diagnostics: Diagnostics,
     ) -> None:
         self._components = components
@@ -150,19 +120,18 @@ class Search:
         self._reranker = components.reranker if judges else None
         judged = self._reranker is not None and not self._reranker.scale.blended
         self._size = SearchSize.of(request, judged=judged)
+        self._is_late = prefs.chunking.strategy != "precomputed"
         self.diagnostics = diagnostics
         self.stored = StoredCandidates(view, prefs, components, diagnostics)
 
     async def run(self) -> Outcome:
         """All stages, up to the passages that the view shows, and what it shows around them."""
-        stage, parents = self.diagnostics.stage, self._prefs.parents
+        stage, prefs, parents = self.diagnostics.stage, self._prefs, self._prefs.parents
+        outcome = Outcome(self.request, self.diagnostics)
         if self.request.is_empty:
-            return Outcome(self.request, self.diagnostics)
-        if self._size.documents is None:
-            scored = Scored.of(await self._recall())
-        else:
-            scored = await self._scored_documents(self._size.documents)
-        if self._prefs.explain == "candidates":
+            return outcome
+        scored = await self._scored()
+        if prefs.explain == "candidates":
             with stage("explain"):
                 await self._explain(scored)
         with stage("rank"):
@@ -170,24 +139,65 @@ class Search:
         if parents.stage == "before_rerank":
             with stage("parents"):
                 ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
-        seen: list[Ranked] = []
-        verdicts: list[Ranked] = []
-        judged: list[Ranked] | None = None
         if self._reranker is not None:
             with stage("rerank"):
                 seen, rest = self._for_reranker(self._reranker, ranked)
-                ranked, verdicts = await self._reranked(self._reranker, seen, scored)
-                ranked += rest
-                judged = ranked if verdicts else None
+                kept, verdicts = await self._reranked(self._reranker, seen, scored)
+                ranked = kept + rest
+                outcome = replace(
+                    outcome, seen=seen, verdicts=verdicts, judged=ranked if verdicts else None
+                )
         if parents.stage == "after_rerank":
             with stage("parents"):
                 ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
         with stage("diversity"):
-            ranked = await self._diverse(scored, above(ranked, self._prefs.min_score))
+            ranked = await self._diverse(scored, above(ranked, prefs.min_score))
         shown = await for_each(self._cited, ranked[: self._size.passages])
         self._log(scored, shown)
-        outcome = Outcome(self.request, self.diagnostics, scored, shown, seen, verdicts, judged)
+        outcome = replace(outcome, scored=scored, ranked=shown)
         return await self._with_surroundings(outcome, scored)
+
+    async def _scored(self) -> Scored:
+        """The candidates; of the best documents, or chunks made of these, if a view shows some."""
+        depth, vector, count = self.depth, self.request.vector, self._size.documents
+        if count is None:
+            return await self.stored.recall(depth=depth, passages=self._wanted, vector=vector)
+        threshold = self._prefs.scoring.min_score or 0.0
+        if self._reranker is None:
+            threshold = max(threshold, self._prefs.min_score)
+        scored = await self.stored.recall_documents(
+            count, depth=depth, threshold=threshold, vector=vector
+        )
+        return await self._cut(scored) if self._is_late else scored
+
+    async def _cut(self, found: Scored) -> Scored:
+        """The chunks of the documents that were found, made now or taken from the cache."""
+        from lagotto.retrieval.late import late_candidates
+
+        view, plan = found.recalled.view, found.recalled.plan
+        items = self._components.items or view
+        with self.diagnostics.stage("chunk"):
+            made = await late_candidates(
+                view,
+                await items.sources([item.name for item in found.documents]),
+                plan=plan,
+                prefs=self._prefs,
+                maker=self._components.chunk_maker(),
+            )
+        for problem in made.problems:
+            self.diagnostics.note("late chunking", problem)
+        with self.diagnostics.stage("fuse"):
+            weighted = plan.with_given_weights(self._prefs.scoring)
+            candidates, _, fused = self.stored.fuse_boosted(made.candidates, weighted)
+        counts = {**found.counts, **made.counts}
+        return Scored(
+            found.recalled,
+            made.source,
+            candidates,
+            fused,
+            documents=found.documents,
+            counts=counts,
+        )
 
     def _cited(self, ranked: Sequence[Ranked]) -> list[Ranked]:
         query = self._prefs.query_text
@@ -216,19 +226,30 @@ class Search:
             self.diagnostics.fusion = self.stored.fusion_inputs(scored.recalled, names)
 
     async def _with_surroundings(self, outcome: Outcome, scored: Scored) -> Outcome:
-        """What else the view shows, read while the state of the store is open."""
+        """What else the view shows, read while the state of the store is open.
+
+        A pack traces what the legs found, whatever the later stages made of it: all of it if the
+        search says how many candidates there are to be, else as many as later stages need. To read
+        the others takes longer than the rest of a pack (4 ms and 20 ms for 200 candidates in a file
+        of 20,000 chunks).
+        """
+        prefs, candidates = self._prefs, scored.candidates
         if self.request.verb == "context":
             with self.diagnostics.stage("neighbours"):
                 chunks = await self._surroundings(scored.source, outcome.ranked)
             with self.diagnostics.stage("rank"):
-                initial = await self._initial(scored)
+                everything = prefs.candidates is not None or prefs.overfetch is not None
+                wanted = None if everything else self._wanted
+                count = len(candidates.keys) if wanted is None else wanted
+                initial = await self.stored.ranked(
+                    scored.source, candidates, scored.fused.scores, count=count
+                )
             return replace(outcome, surroundings=chunks, initial=initial)
-        if self.request.verb == "search" and not self._prefs.snippet.prefer_chunk_snippet:
+        if self.request.verb == "search" and not prefs.snippet.prefer_chunk_snippet:
             with self.diagnostics.stage("bundle"):
                 names = [item.name for item in scored.documents]
                 whole = await scored.recalled.view.sources(names)
-            texts = {(item.collection, item.id): item.summary or item.text for item in whole}
-            return replace(outcome, texts=texts)
+            return replace(outcome, texts={item.ref: item.summary or item.text for item in whole})
         return outcome
 
     async def _surroundings(self, source: ChunkSource, ranked: Sequence[Ranked]) -> list[Chunk]:
@@ -246,19 +267,6 @@ class Search:
             found += await source.neighbours(chunks, near=near, across=across)
         return found
 
-    async def _initial(self, scored: Scored) -> list[Ranked]:
-        """What the legs found, by fused score, whatever the later stages made of it.
-
-        All of it if the search says how many candidates there are to be, else as many as later
-        stages need: to read the others takes longer than the rest of a pack (4 ms and 20 ms for
-        200 candidates in a file of 20,000 chunks).
-        """
-        everything = self._prefs.candidates is not None or self._prefs.overfetch is not None
-        wanted = None if everything else self._wanted
-        count = len(scored.candidates.keys) if wanted is None else wanted
-        candidates, scores = scored.candidates, scored.fused.scores
-        return await self.stored.ranked(scored.source, candidates, scores, count=count)
-
     @property
     def depth(self) -> int:
         """How many candidates each leg brings; a reranker that is switched off changes nothing."""
@@ -269,64 +277,12 @@ class Search:
         return self._prefs.depth(self._size.documents, reranked=None if self._is_late else judged)
 
     @property
-    def _is_late(self) -> bool:
-        return self._prefs.chunking.strategy != "precomputed"
-
-    @property
     def _wanted(self) -> int | None:
         """How many passages the stages after fusion need, None for all."""
         passages = self._size.passages
         if self._reranker is None:
             return passages
         return self._prefs.judged(passages, blended=self._reranker.scale.blended)
-
-    def _recall(self) -> Awaitable[Recalled]:
-        return self.stored.recall(
-            depth=self.depth, passages=self._wanted, vector=self.request.vector
-        )
-
-    async def _scored_documents(self, count: int) -> Scored:
-        """The candidates of the best documents, or chunks that are made of these now."""
-        threshold = self._prefs.scoring.min_score or 0.0
-        if self._reranker is None:
-            threshold = max(threshold, self._prefs.min_score)
-        found = await self.stored.recall_documents(
-            count, depth=self.depth, threshold=threshold, vector=self.request.vector
-        )
-        chunks = Scored.of(found.recalled)
-        counts = {**chunks.counts, "candidate_documents": found.total}
-        scored = replace(chunks, rows=found.rows, documents=found.documents, counts=counts)
-        return await self._cut(scored) if self._is_late else scored
-
-    async def _cut(self, found: Scored) -> Scored:
-        """The chunks of the documents that were found, made now or taken from the cache."""
-        from lagotto.retrieval.late import late_candidates
-
-        view, plan = found.recalled.view, found.recalled.plan
-        items = self._components.items or view
-        with self.diagnostics.stage("chunk"):
-            names = [item.name for item in found.documents]
-            made = await late_candidates(
-                view,
-                await items.sources(names),
-                plan=plan,
-                prefs=self._prefs,
-                late=self._components.late(),
-            )
-        for problem in made.problems:
-            self.diagnostics.note("late chunking", problem)
-        with self.diagnostics.stage("fuse"):
-            weighted = plan.with_given_weights(self._prefs.scoring)
-            candidates, _, fused = self.stored.fuse_boosted(made.candidates, weighted)
-        counts = {**found.counts, **made.counts}
-        return Scored(
-            found.recalled,
-            made.source,
-            candidates,
-            fused,
-            documents=found.documents,
-            counts=counts,
-        )
 
     async def _ranked(self, scored: Scored) -> list[Ranked]:
         """The best candidates, as many as the later stages need."""
@@ -335,9 +291,9 @@ class Search:
         wanted = None if self._prefs.diversity.mmr is not None else self._wanted
         count = total if wanted is None else wanted
         while True:
-            rows = best_rows(candidates, scores, count=count, rows=scored.rows)
-            passages = await self.stored.read(scored.source, candidates.keys[rows])
-            ranked = rank(passages, rows, candidates, scores, count=count)
+            ranked = await self.stored.ranked(
+                scored.source, candidates, scores, count=count, rows=scored.rows
+            )
             good = above(ranked, self._prefs.scoring.min_score)
             if len(good) < count or count >= total or self._remaining(good) is not None:
                 return good
@@ -348,23 +304,18 @@ class Search:
     ) -> tuple[list[Ranked], list[Ranked]]:
         """The hits that the reranker sees, and those that follow the ones that it has judged.
 
-        None follow where a number or a threshold says which come out. Blended scores are not below
-        the fused ones of hits that were worse before, so these can follow.
+        Without a given number, it sees more if too few would be left of them afterwards. None
+        follow where a number or a threshold says which come out. Blended scores are not below the
+        fused ones of hits that were worse before, so these can follow.
         """
-        enough, prefs = self._enough(ranked), self._prefs.rerank
+        wanted, prefs = self._wanted, self._prefs.rerank
+        if wanted is not None and prefs.candidates is None:
+            wanted = max(wanted, self._remaining(ranked) or len(ranked))
+        enough = list(ranked[:wanted])
         if not reranker.scale.blended or prefs.candidates is not None:
             return enough, []
         keeps = prefs.min_score is None and prefs.keep is None
         return enough[:BLENDED_JUDGED], enough[BLENDED_JUDGED:] if keeps else []
-
-    def _enough(self, ranked: Sequence[Ranked]) -> list[Ranked]:
-        """The hits for the reranker: as many as it is to see, and where no number was given, more
-        if too few would be left of them afterwards.
-        """
-        wanted = self._wanted
-        if wanted is not None and self._prefs.rerank.candidates is None:
-            wanted = max(wanted, self._remaining(ranked) or len(ranked))
-        return list(ranked[:wanted])
 
     def _remaining(self, ranked: Sequence[Ranked]) -> int | None:
         """How many of the first hits it takes to fill the view; None if there are too few.
@@ -380,7 +331,8 @@ class Search:
         distinct: set[str] = set()
         taken: Counter[tuple[str, str]] = Counter()
         for index, item in enumerate(ranked, 1):
-            name = parent_or_self(item) if merging else item.passage.chunk.id
+            chunk = item.passage.chunk
+            name = (chunk.parent_id or chunk.id) if merging else chunk.id
             if name not in distinct:
                 distinct.add(name)
                 taken[document_of(item)] += 1

@@ -20,10 +20,7 @@ from lagotto.filters.evaluate import FilterHint
 from lagotto.indexes.base import ChunkKeys, Hits
 from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery, substituted
 from lagotto.prefs import (
-    FtsMode,
-    FuzzyPrefs,
     QueryType,
-    RankFunction,
     RetrievalPrefs,
     ScoringPrefs,
 )
@@ -129,11 +126,14 @@ async def exact_query(
 ) -> ExactQuery | None:
     """The query for those wordings that occur at all; None if none does.
 
-    A wording that nothing holds would only make the scores of the others smaller.
+    A wording that nothing holds would only make the scores of the others smaller. Each is scored
+    by its words, of which the best alternative counts.
     """
-    asked = [_part(phrase) for phrase in (*quoted, *identifiers)][:MOST_PARTS]
-    if not asked:
-        return None
+    asked = []
+    for phrase in (*quoted, *identifiers)[:MOST_PARTS]:
+        columns = zip_longest(*phrase.variants)
+        words = (dict.fromkeys(term for term in column if term) for column in columns)
+        asked.append(TextQuery(tuple(tuple(map(Term, word)) for word in words), where=phrase))
     found = await asyncio.gather(*(view.text(part, k=RARE + 1) for part in asked))
     kept = [
         ExactPart(part, hits.keys if len(hits) <= RARE else None)
@@ -143,13 +143,6 @@ async def exact_query(
     few = [hits.keys for hits in found[len(quoted) :] if 0 < len(hits) <= DECISIVE]
     decisive = np.concatenate(few) if few else None
     return ExactQuery(tuple(kept), mentioned, decisive) if kept else None
-
-
-def _part(phrase: Phrase) -> TextQuery:
-    """The phrase, scored by its words: the best alternative for each word counts."""
-    columns = zip_longest(*phrase.variants)
-    words = (dict.fromkeys(term for term in column if term) for column in columns)
-    return TextQuery(tuple(tuple(map(Term, word)) for word in words), where=phrase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,28 +174,6 @@ class TrigramTextQuery:
         alike = word_similarity(self.words, text)
         has_one = not set(words(text)).isdisjoint(self.near)
         return alike + NEAR_ANSWER_WEIGHT * (1 - alike) * has_one
-
-
-async def trigram_text_query(
-    view: View,
-    words: Sequence[str],
-    prefs: FuzzyPrefs,
-    syntax: FtsMode,
-    notes: Diagnostics,
-    *,
-    near: tuple[str, ...] = (),
-) -> TrigramTextQuery | None:
-    """The query for these words; None, and a note, where texts can't be compared."""
-    if syntax != "any":
-        problem = f"whole texts can't be compared under the conditions of fts.mode {syntax}"
-    elif view.native is None:
-        problem = "this store can't compare words with whole texts"
-    elif not await view.native.comparable():
-        problem = "there is too much text to compare all of it"
-    else:
-        return TrigramTextQuery(" ".join(words), prefs.threshold, near)
-    notes.note("fuzzy", f"{problem}; words are compared with index terms")
-    return None
 
 
 def _comparing(view: View) -> NativeSearch:
@@ -277,47 +248,49 @@ class QueryPlanner:
         self._prefs = prefs
         self._embedder = embedder
         self._diagnostics = diagnostics
+        self._can = capabilities
         for leg, why in view.degraded:
             diagnostics.note(leg, why)
         for problem in view.filter_notes:
             diagnostics.note("filter", problem, is_hint=isinstance(problem, FilterHint))
         config = prefs.fts.config if prefs.mode != "semantic" else None
-        check_config(config, prefs.fts.rank_func, capabilities)
         self._languages = query_languages(config, view.languages, diagnostics)
-        self._native = NativeText(prefs, capabilities, self._languages)
-        self._parsed = self._native.parsed
+        self._native = native_query(prefs, capabilities, self._languages)
+        if config is not None and not is_language(config) and self._native is None:
+            # Only a server that ranks knows other configurations.
+            raise ConfigError(
+                f"fts.config: {config!r} is no language; name one as english or en, or {UNSTEMMED} "
+                "for none. A text search configuration of a PostgreSQL server is for bases on that "
+                f"server, with fts.rank_func ts_rank or ts_rank_cd (it is {prefs.fts.rank_func})"
+            )
+        self._parsed, self._refused = read_query(prefs, self._native, self._languages)
         # Operators and what the query rejects mean nothing to an embedder.
         self._query = self._parsed.text if self._parsed.has_text else prefs.query_text
         self._type = classify(self._query, self._languages).type
         self._weights = prefs.scoring.weights(self._type)
-        self._semantic, self._text = self._sides(capabilities)
-        self._can = capabilities
+        self._semantic, self._text = self._sides()
         self._answers = prefs.expansion.answers
-        self._remark_language([tag for tag in view.languages if tag])
+        known = [tag for tag in view.languages if tag]
+        all_known = known and len(known) != MOST_LANGUAGES and None not in view.languages
+        if all_known and (foreign := foreign_language(self._query, known)):
+            documents = f"documents are in {', '.join(known)}"
+            diagnostics.remark("query", f"it seems to be {foreign}, and {documents}")
 
-    def _remark_language(self, languages: Sequence[str]) -> None:
-        """Say that no document is in the language of the query, as far as all are known."""
-        if not languages or len(languages) == MOST_LANGUAGES or None in self._view.languages:
-            return
-        if foreign := foreign_language(self._query, languages):
-            self._diagnostics.remark(
-                "query", f"it seems to be {foreign}, and documents are in {', '.join(languages)}"
-            )
-
-    def _sides(self, can: Capabilities) -> tuple[bool, bool]:
+    def _sides(self) -> tuple[bool, bool]:
         """Whether the semantic and the word legs run: as asked for, as far as the store can."""
-        mode, weights = self._prefs.mode, self._weights
+        mode, weights, can = self._prefs.mode, self._weights, self._can
+        note = self._diagnostics.note
         semantic = mode != "keyword" and weights["semantic"] > 0
         text = mode != "semantic" and any(weights[leg] > 0 for leg in ("text", "fuzzy", "exact"))
         if text and not can.text:
-            self._diagnostics.note("text", "this store has no full-text index; only vectors count")
+            note("text", "this store has no full-text index; only vectors count")
             return can.semantic, False
         if semantic and not can.semantic:
-            self._diagnostics.note("semantic", "this store has no vectors; only words count")
+            note("semantic", "this store has no vectors; only words count")
             return False, can.text
         if text and self._prefs.fts.rank_func not in can.rank_functions:
             ranked = f"words are ranked by {can.rank_functions[0]} in this store"
-            self._diagnostics.note("text", f"{ranked}, not by {self._prefs.fts.rank_func}")
+            note("text", f"{ranked}, not by {self._prefs.fts.rank_func}")
         return semantic, text
 
     async def plan(
@@ -326,32 +299,55 @@ class QueryPlanner:
         """The plan; `vector` is the query's, if there is one already."""
         legs = LegQueries()
         if self._text and self._weights["text"]:
-            legs = await self._words(legs, expansion)
+            words = self._parsed.words + self._added(expansion)
+            if self._answers:
+                words += answer_patterns(self._query, self._languages)
+            legs = replace(legs, text=TextQuery(words, self._parsed.where, await self._served()))
         if self._text and self._can.fuzzy and self._weights["fuzzy"]:
             legs = await self._fuzzy(legs, self._content)
         if self._text and self._prefs.fts.mode == "any" and self._weights["exact"]:
-            legs = await self._exact(legs)
+            exact = await exact_query(
+                self._view,
+                quotations(self._query, self._languages),
+                identifiers(self._query, self._languages),
+                mentioned=self._type in MENTIONING,
+            )
+            legs = replace(legs, exact=exact)
         if self._semantic:
             legs = await self._meaning(legs, vector, expansion)
         excluded = self._parsed.excluded if self._can.text else None
         return QueryPlan(self._type, legs, self._adapted(legs), excluded, reads=self._reads)
 
-    async def _words(self, legs: LegQueries, expansion: Expansion | None) -> LegQueries:
-        added = _added(expansion, self._languages, known=self._parsed.words)
-        if self._answers:
-            added += answer_patterns(self._query, self._languages)
-        native = await self._native.prepared(self._view, self._diagnostics)
-        text = TextQuery(self._parsed.words + added, self._parsed.where, native)
-        return replace(legs, text=text)
-
-    async def _exact(self, legs: LegQueries) -> LegQueries:
-        exact = await exact_query(
-            self._view,
-            quotations(self._query, self._languages),
-            identifiers(self._query, self._languages),
-            mentioned=self._type in MENTIONING,
+    def _added(self, expansion: Expansion | None) -> tuple[tuple[Term, ...], ...]:
+        """The words that only the expansion has, with less weight."""
+        if expansion is None:
+            return ()
+        asked = {term.text for word in self._parsed.words for term in word}
+        words = content_words(" ".join((*expansion.queries, *expansion.passages)), self._languages)
+        return expansion.terms + tuple(
+            tuple(Term(variant, ADDED_WEIGHT) for variant in word.variants)
+            for word in words
+            if asked.isdisjoint(word.variants)
         )
-        return replace(legs, exact=exact)
+
+    async def _served(self) -> NativeQuery | None:
+        """The query, once the server is ready for it; None, and a note, if it can't be.
+
+        A query that the server refuses as well is a QueryError: our own, which says where.
+        """
+        if self._native is None or self._view.native is None:
+            return None
+        try:
+            await self._view.native.prepare(self._native)
+        except (QueryError, StoreError) as exc:
+            if self._refused is not None:
+                raise self._refused from exc
+            if isinstance(exc, QueryError):
+                raise
+            note = f"words are ranked by bm25, not by {self._native.function} ({exc})"
+            self._diagnostics.note("text", note, cause=exc)
+            return None
+        return self._native
 
     async def _fuzzy(self, legs: LegQueries, words: Sequence[QueryTerm]) -> LegQueries:
         fuzzy = self._prefs.fuzzy
@@ -365,23 +361,26 @@ class QueryPlanner:
         self._diagnostics.corrections |= {
             word.word: tuple(term.text for term in terms) for word, terms in corrected.items()
         }
-        query = TextQuery(
-            tuple(corrected.get(word) or weighed(word.variants, word.count) for word in words)
-        )
-        conditioned = self._conditioned(_with_compounds(query, self._query), corrected)
-        return replace(legs, fuzzy=conditioned, misspelt=share)
+        asked = [corrected.get(word) or weighed(word.variants, word.count) for word in words]
+        names = Counter(compounds(self._query)).items()  # in the spelling of the query
+        query = TextQuery((*asked, *(weighed((name,), times) for name, times in names)))
+        return replace(legs, fuzzy=self._conditioned(query, corrected), misspelt=share)
 
     async def _similar(self, words: Sequence[QueryTerm]) -> TextQuery | TrigramTextQuery:
         """The words compared with whole texts, or with the index terms."""
-        fuzzy = self._prefs.fuzzy
+        fuzzy, syntax, native = self._prefs.fuzzy, self._prefs.fts.mode, self._view.native
         if fuzzy.over == "chunks":
-            plain, syntax = [word.word for word in words], self._prefs.fts.mode
-            near = answer_words(self._query) if self._answers else ()
-            alike = await trigram_text_query(
-                self._view, plain, fuzzy, syntax, self._diagnostics, near=near
-            )
-            if alike is not None:
-                return alike
+            if syntax != "any":
+                problem = f"whole texts can't be compared under the conditions of fts.mode {syntax}"
+            elif native is None:
+                problem = "this store can't compare words with whole texts"
+            elif not await native.comparable():
+                problem = "there is too much text to compare all of it"
+            else:
+                near = answer_words(self._query) if self._answers else ()
+                plain = " ".join(word.word for word in words)
+                return TrigramTextQuery(plain, fuzzy.threshold, near)
+            self._diagnostics.note("fuzzy", f"{problem}; words are compared with index terms")
         roots = [word.variants[0] for word in words]
         found = await self._view.similar(roots, threshold=fuzzy.threshold)
         similar = {word: terms for word, terms in zip(words, found, strict=True) if terms}
@@ -498,29 +497,6 @@ async def correct(
     return corrected, certainty / len(words)
 
 
-def _with_compounds(corrected: TextQuery, query: str) -> TextQuery:
-    """The corrected query with the compounds of the original one."""
-    names = tuple(weighed((name,), times) for name, times in Counter(compounds(query)).items())
-    return replace(corrected, words=corrected.words + names)
-
-
-def _added(
-    expansion: Expansion | None,
-    languages: Sequence[str | None],
-    *,
-    known: Sequence[Sequence[Term]],
-) -> tuple[tuple[Term, ...], ...]:
-    """The words that only the expansion has, with less weight."""
-    if expansion is None:
-        return ()
-    asked = {term.text for word in known for term in word}
-    words = content_words(" ".join((*expansion.queries, *expansion.passages)), languages)
-    new = [word for word in words if asked.isdisjoint(word.variants)]
-    return expansion.terms + tuple(
-        tuple(Term(variant, ADDED_WEIGHT) for variant in word.variants) for word in new
-    )
-
-
 def _unit(vector: Vector, dimension: int) -> tuple[Vector, float]:
     """A caller's vector scaled to the norm 1, and the norm that it had."""
     given = np.asarray(vector, dtype=np.float32)
@@ -557,58 +533,6 @@ def query_languages(
     return languages
 
 
-def check_config(config: str | None, function: RankFunction, can: Capabilities) -> None:
-    """Raise ConfigError for a configuration of a server where no server reads the query."""
-    if config is None or is_language(config):
-        return
-    if function == "bm25" or function not in can.rank_functions:
-        raise ConfigError(
-            f"fts.config: {config!r} is no language; name one as english or en, or {UNSTEMMED} for "
-            "none. A text search configuration of a PostgreSQL server is for bases on that server, "
-            f"with fts.rank_func ts_rank or ts_rank_cd (it is {function})"
-        )
-
-
-class NativeText:
-    """A query for the server's own full-text search, and parsed for the other legs."""
-
-    def __init__(
-        self, prefs: RetrievalPrefs, can: Capabilities, languages: Sequence[str | None]
-    ) -> None:
-        self._query = native_query(prefs, can, languages)
-        self._refused: QueryError | None = None
-        self.parsed = self._read(prefs, languages)
-
-    def _read(self, prefs: RetrievalPrefs, languages: Sequence[str | None]) -> ParsedQuery:
-        """The query by our own syntax, or only its words where the server may know more."""
-        try:
-            return parse_query(prefs.query_text, prefs.fts.mode, languages)
-        except QueryError as exc:
-            if self._query is None:
-                raise
-            self._refused = exc
-            return parse_query(_OPERATORS.sub(" ", prefs.query_text), "any", languages)
-
-    async def prepared(self, view: View, diagnostics: Diagnostics) -> NativeQuery | None:
-        """The query, once the server is ready for it; None, and a note, if it can't be.
-
-        A query that the server refuses as well is a QueryError: our own, which says where.
-        """
-        if self._query is None or view.native is None:
-            return None
-        try:
-            await view.native.prepare(self._query)
-        except (QueryError, StoreError) as exc:
-            if self._refused is not None:
-                raise self._refused from exc
-            if isinstance(exc, QueryError):
-                raise
-            note = f"words are ranked by bm25, not by {self._query.function} ({exc})"
-            diagnostics.note("text", note, cause=exc)
-            return None
-        return self._query
-
-
 _OPERATORS = re.compile(r"<(?:-|\d+)>|:[A-Da-d*]+|[&|!()'\"\\]")
 
 
@@ -622,5 +546,16 @@ def native_query(
     served = fts.config is not None and (
         not is_language(fts.config) or list(languages) == [language_named(fts.config)]
     )
-    config = fts.config if served else None
-    return NativeQuery(prefs.query_text, fts.mode, fts.rank_func, config)
+    return NativeQuery(prefs.query_text, fts.mode, fts.rank_func, fts.config if served else None)
+
+
+def read_query(
+    prefs: RetrievalPrefs, native: NativeQuery | None, languages: Sequence[str | None]
+) -> tuple[ParsedQuery, QueryError | None]:
+    """The query by our own syntax, or its words and the error where a server may know more."""
+    try:
+        return parse_query(prefs.query_text, prefs.fts.mode, languages), None
+    except QueryError as exc:
+        if native is None:
+            raise
+        return parse_query(_OPERATORS.sub(" ", prefs.query_text), "any", languages), exc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import in_thread
 from lagotto._internal.display import counted
-from lagotto.documents import Chunk, Vector
+from lagotto.documents import Vector
 from lagotto.embedders import Embedder
 from lagotto.errors import RetrievalError, StoreError
 from lagotto.indexes.base import ChunkKeys, Hits
@@ -44,7 +44,7 @@ from lagotto.stores.base import Capabilities, HybridQuery, ItemRepo, Passage, Sc
 from lagotto.terms.vocabulary import distinct
 
 if TYPE_CHECKING:
-    from lagotto.retrieval.late import LateChunking
+    from lagotto.retrieval.late import ChunkMaker
 
 BOOSTED_RANK = 3
 """The rank to which a wording that is merely mentioned boosts the best passage that holds it."""
@@ -173,9 +173,19 @@ class Recall:
         return Candidates(found.keys, legs, depth)
 
     def _hybrid_query(self, depth: int) -> HybridQuery | None:
-        """The query of both legs, None if they have to be asked one by one."""
-        query, plan, prefs, scale = self._queries, self._plan, self._prefs, self._scale
-        if plan is None or scale is None or query.fuzzy is not None or query.exact is not None:
+        """The query of both legs, None if they have to be asked one by one.
+
+        That is so unless the scale of a score can be computed for each by itself.
+        """
+        query, plan, prefs, scoring = self._queries, self._plan, self._prefs, self._prefs.scoring
+        scale: Scale
+        if scoring.blend == "rrf":
+            scale = "rrf"
+        elif scoring.normalize == "absolute" or scoring.normalize == "theoretical":
+            scale = scoring.normalize
+        else:
+            return None
+        if plan is None or query.fuzzy is not None or query.exact is not None:
             return None
         weights = plan.weights["semantic"], plan.weights["text"]
         if query.semantic is None or query.text is None or min(weights) <= 0:
@@ -186,42 +196,31 @@ class Recall:
             vector=query.semantic,
             text=query.text,
             depth=depth,
-            fill=prefs.scoring.fill,
+            fill=scoring.fill,
             least=(prefs.vector.min_score, prefs.fts.min_rank),
             scale=scale,
             weights=weights,
-            rrf_k=prefs.scoring.rrf_k,
+            rrf_k=scoring.rrf_k,
             floor=plan.floor,
             passages=2 * depth if plan.passages is None else plan.passages,
             anyway=prefs.strategy == "statement",
         )
 
-    @property
-    def _scale(self) -> Scale | None:
-        """The scale of the scores, if it can be computed for each score by itself."""
-        scoring = self._prefs.scoring
-        if scoring.blend == "rrf":
-            return "rrf"
-        if scoring.normalize == "absolute" or scoring.normalize == "theoretical":
-            return scoring.normalize
-        return None
-
     def _usable(self, outcomes: Mapping[Leg, Hits | StoreError]) -> dict[Leg, Hits]:
-        failed = {leg: said for leg, said in outcomes.items() if isinstance(said, StoreError)}
-        for leg, error in failed.items():
-            if len(failed) == len(outcomes):
-                raise error
-            self._diagnostics.note(leg, f"the leg failed and is left out ({error})", cause=error)
-        return {
-            leg: self._good_enough(leg, hits)
-            for leg, hits in outcomes.items()
-            if isinstance(hits, Hits)
-        }
-
-    def _good_enough(self, leg: Leg, hits: Hits) -> Hits:
+        """What the legs found that did not fail, without hits below their thresholds."""
         least = {"semantic": self._prefs.vector.min_score, "text": self._prefs.fts.min_rank}
-        threshold = least.get(leg)
-        return hits if threshold is None else hits[hits.scores >= threshold]
+        failed = [said for said in outcomes.values() if isinstance(said, StoreError)]
+        if failed and len(failed) == len(outcomes):
+            raise failed[0]
+        usable: dict[Leg, Hits] = {}
+        for leg, said in outcomes.items():
+            if isinstance(said, StoreError):
+                note = f"the leg failed and is left out ({said})"
+                self._diagnostics.note(leg, note, cause=said)
+            else:
+                threshold = least.get(leg)
+                usable[leg] = said if threshold is None else said[said.scores >= threshold]
+        return usable
 
     async def _search(self, leg: Leg, depth: int) -> Hits | StoreError:
         """What a leg finds, or why it failed."""
@@ -229,7 +228,8 @@ class Recall:
         try:
             if leg == "semantic" and query.semantic is not None:
                 found = await view.semantic(query.semantic, k=depth)
-                return Hits(found.keys, self._by_distance(found.scores).astype(np.float32))
+                scores = by_distance(found.scores, query.length, self._prefs.vector.distance)
+                return Hits(found.keys, scores.astype(np.float32))
             if leg == "exact" and query.exact is not None:
                 return await query.exact.search(view, k=depth)
             words = query.text if leg == "text" else query.fuzzy
@@ -249,7 +249,8 @@ class Recall:
         """The exact score of each of `keys` in a leg."""
         query = self._queries
         if leg == "semantic" and query.semantic is not None:
-            return self._by_distance(await self.view.semantic_scores(query.semantic, keys))
+            cosines = await self.view.semantic_scores(query.semantic, keys)
+            return by_distance(cosines, query.length, self._prefs.vector.distance)
         if leg == "exact" and query.exact is not None:
             return await query.exact.scores(self.view, keys)
         words = query.text if leg == "text" else query.fuzzy
@@ -258,25 +259,21 @@ class Recall:
         scores = await self.view.text_scores(words or TextQuery(()), keys)
         return scores.astype(np.float64)
 
-    def _by_distance(self, cosines: NDArray[np.float32]) -> NDArray[np.float64]:
-        return by_distance(
-            cosines.astype(np.float64), self._queries.length, self._prefs.vector.distance
-        )
-
 
 def by_distance(
-    cosines: NDArray[np.float64], length: float, distance: Distance
+    cosines: NDArray[np.floating], length: float, distance: Distance
 ) -> NDArray[np.float64]:
     """Scores on another scale than cosine, the greater the nearer: inner product, or 1 / (1 + l2).
 
     `length` is that of the query's vector; stored vectors have the length 1, so the order is the
     same on every scale.
     """
+    scores = cosines.astype(np.float64)
     if distance == "cosine":
-        return cosines
+        return scores
     if distance == "ip":
-        return cosines * length
-    squared = np.maximum(length**2 + 1 - 2 * length * cosines, 0)
+        return scores * length
+    squared = np.maximum(length**2 + 1 - 2 * length * scores, 0)
     return 1 / (1 + np.sqrt(squared))
 
 
@@ -292,12 +289,12 @@ DAMPED: tuple[Leg, ...] = ("text", "fuzzy")
 class Components:
     """The parts that a search works with besides a view of the store.
 
-    `items` has the documents for late chunking, None for those of the view.
+    `chunk_maker` is for late chunking, and `items` has its documents, None for those of the view.
     """
 
     embedder: Embedder
     capabilities: Capabilities
-    late: Callable[[], LateChunking]
+    chunk_maker: Callable[[], ChunkMaker]
     reranker: Reranker | None = None
     expander: Expander | None = None
     scorer: HybridScorer = fuse
@@ -320,16 +317,20 @@ class Recalled:
 
 
 @dataclass(frozen=True, slots=True)
-class RecalledDocuments:
-    """Candidates, and the documents they are of: the best ones, best first, of `total`.
+class Scored:
+    """The candidates to be ranked, with their fused scores, and where their chunks are read.
 
-    `rows` are the candidates of these documents.
+    `rows` are those that may be shown, None for all. `documents` are the best ones, best first,
+    if the view asks for documents.
     """
 
     recalled: Recalled
-    documents: Sequence[FoundDocument]
-    rows: Rows
-    total: int
+    source: ChunkSource
+    candidates: Candidates
+    fused: Fused
+    rows: Rows | None = None
+    documents: Sequence[FoundDocument] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 class StoredCandidates:
@@ -347,7 +348,7 @@ class StoredCandidates:
 
     async def recall(
         self, *, depth: int, passages: int | None, vector: Vector | None = None
-    ) -> Recalled:
+    ) -> Scored:
         """What the legs find, `depth` chunks each, fused; twice where feedback is asked for.
 
         `passages` is how many of the best will be read, None for all.
@@ -355,50 +356,53 @@ class StoredCandidates:
         expansion, feedback = await self._expansion(), self._prefs.expansion.feedback
         while True:
             plan, legs = await self._plan(vector, expansion, passages)
-            found = await self._fused(plan, legs, await legs.candidates(depth=depth))
-            if not feedback or found.plan.legs.text is None:
+            found = await self._fused(plan, legs, depth)
+            if not feedback or found.recalled.plan.legs.text is None:
                 return found
             with self._diagnostics.stage("expand"):
                 expansion, feedback = await self._feedback(found, expansion), False
 
     async def recall_documents(
         self, count: int, *, depth: int, threshold: float, vector: Vector | None = None
-    ) -> RecalledDocuments:
+    ) -> Scored:
         """The best `count` documents with a score of `threshold` or more, and their candidates.
 
         Searches deeper until there are as many documents, or no more to be found.
         """
         found = await self.recall(depth=depth, passages=None, vector=vector)
         while True:
+            keys, legs = found.candidates.keys, found.candidates.legs.values()
             with self._diagnostics.stage("group"):
-                passages = await self.read(found.view, found.candidates.keys)
-                groups = collapse(found.candidates, passages)
-            full = [np.count_nonzero(leg.ranks) >= depth for leg in found.candidates.legs.values()]
-            if len(groups.documents) >= count or not any(full):
+                groups = collapse(found.candidates, await self.read(found.source, keys))
+            full = any(np.count_nonzero(leg.ranks) >= depth for leg in legs)
+            if len(groups.documents) >= count or not full:
                 break
             depth *= DEEPER
-            deeper = await found.recall.candidates(depth=depth)
-            found = await self._fused(found.plan, found.recall, deeper)
+            found = await self._fused(found.recalled.plan, found.recalled.recall, depth)
         with self._diagnostics.stage("group"):
-            fused = self.fuse(groups.candidates, found.plan)
-            chunks = await self._best_chunks(found)
-            documents = await in_thread(rank_documents, groups, fused, chunks)
+            fused = self.fuse(groups.candidates, found.recalled.plan)
+            ranked = await self.ranked(
+                found.source, found.candidates, found.fused.scores, count=len(keys)
+            )
+            best_chunks = {document_of(item): item.passage.chunk for item in reversed(ranked)}
+            documents = await in_thread(rank_documents, groups, fused, best_chunks)
         best = [item for item in documents[:count] if item.score >= threshold]
-        return RecalledDocuments(found, best, groups.rows_of(best), len(documents))
-
-    async def _best_chunks(self, found: Recalled) -> dict[tuple[str, str], Chunk]:
-        """The best candidate of each document."""
-        scores, everything = found.fused.scores, len(found.candidates.keys)
-        ranked = await self.ranked(found.view, found.candidates, scores, count=everything)
-        return {document_of(item): item.passage.chunk for item in reversed(ranked)}
+        counts = {**found.counts, "candidate_documents": len(documents)}
+        return replace(found, rows=groups.rows_of(best), documents=best, counts=counts)
 
     async def ranked(
-        self, source: ChunkSource, candidates: Candidates, scores: Scores, *, count: int
+        self,
+        source: ChunkSource,
+        candidates: Candidates,
+        scores: Scores,
+        *,
+        count: int,
+        rows: Rows | None = None,
     ) -> list[Ranked]:
-        """The best `count` of the candidates, in a total order."""
-        rows = best_rows(candidates, scores, count=count)
-        passages = await self.read(source, candidates.keys[rows])
-        return rank(passages, rows, candidates, scores, count=count)
+        """The best `count` of the candidates, of `rows` only if given, in a total order."""
+        best = best_rows(candidates, scores, count=count, rows=rows)
+        passages = await self.read(source, candidates.keys[best])
+        return rank(passages, best, candidates, scores, count=count)
 
     async def read(self, source: ChunkSource, keys: ChunkKeys) -> list[Passage]:
         """The passages of `keys`, those that were read before from memory."""
@@ -415,9 +419,8 @@ class StoredCandidates:
 
     def fuse(self, candidates: Candidates, plan: QueryPlan) -> Fused:
         """One score from those of the legs."""
-        scoring, damping = self._prefs.scoring, plan.damping
         return self._parts.scorer(
-            candidates, plan.weights, scoring, floor=self._floor, damping=damping
+            candidates, plan.weights, self._prefs.scoring, floor=self._floor, damping=plan.damping
         )
 
     def fuse_boosted(
@@ -457,13 +460,16 @@ class StoredCandidates:
         fusion = FusionPlan(plan.weights, self._floor, passages)
         return plan, Recall(view, plan.legs, self._prefs, self._diagnostics, plan=fusion)
 
-    async def _fused(self, plan: QueryPlan, recall: Recall, candidates: Candidates) -> Recalled:
-        """What the legs found, with one score each."""
+    async def _fused(self, plan: QueryPlan, recall: Recall, depth: int) -> Scored:
+        """What the legs find, with one score each."""
+        candidates = await recall.candidates(depth=depth)
         with self._diagnostics.stage("fuse"):
             plan = replace(plan, damping=await self._damping(recall.view, plan, candidates))
             exact = candidates.legs.get("exact")
-            candidates, boosted, fused = self.fuse_boosted(candidates, plan)
-        return Recalled(recall.view, boosted, recall, candidates, fused, exact)
+            candidates, plan, fused = self.fuse_boosted(candidates, plan)
+        found = Recalled(recall.view, plan, recall, candidates, fused, exact)
+        counts = {"candidate_chunks": len(candidates.keys)}
+        return Scored(found, recall.view, candidates, fused, counts=counts)
 
     def fusion_inputs(self, found: Recalled, names: Mapping[int, str]) -> FusionInputs:
         """What the fused scores depend on besides the scores; `names` are chunk ids by key."""
@@ -531,27 +537,25 @@ class StoredCandidates:
             self._diagnostics.note("expansion", f"left out ({exc})", cause=exc)
             return None
 
-    async def _feedback(self, found: Recalled, expansion: Expansion | None) -> Expansion:
+    async def _feedback(self, found: Scored, expansion: Expansion | None) -> Expansion:
         """The words that the best passages of a first recall have in common."""
-        asked = self._prefs.expansion
-        scores, count = found.fused.scores, asked.feedback_passages
-        best = await self.ranked(found.view, found.candidates, scores, count=count)
+        asked, view = self._prefs.expansion, found.recalled.view
+        text = found.recalled.plan.legs.text
+        best = await self.ranked(
+            view, found.candidates, found.fused.scores, count=asked.feedback_passages
+        )
         texts = [item.passage.chunk.text for item in best]
-        main = next(iter(found.view.languages), None)
+        main = next(iter(view.languages), None)
         languages = [item.passage.document.language or main for item in best]
         terms = feedback_candidates(texts, languages)
-        idf = await found.view.idf(single_words(terms))
+        idf = await view.idf(single_words(terms))
         added = feedback_terms(
             texts,
             [item.score for item in best],
             languages,
             dict(zip(terms, idf.tolist(), strict=True)),
             asked.feedback_terms,
-            known=_terms_of(found.plan.legs.text),
+            known={term.text for word in text.words for term in word} if text else set(),
         )
         given = expansion or Expansion()
         return replace(given, terms=given.terms + added)
-
-
-def _terms_of(query: TextQuery | None) -> set[str]:
-    return {term.text for word in query.words for term in word} if query else set()

@@ -12,10 +12,10 @@ from lagotto.filters import matches
 from lagotto.indexes.base import ChunkKeys
 from lagotto.prefs import RetrievalPrefs
 from lagotto.results import Leg, LegScore, Results, RetrievalResult, ScoreBreakdown
-from lagotto.retrieval.explain import breakdown
+from lagotto.retrieval.explain import breakdown_fields
 from lagotto.retrieval.fusion import Candidates, LegScores
-from lagotto.retrieval.pipeline import Scored, Search
-from lagotto.retrieval.recall import Recall
+from lagotto.retrieval.pipeline import Search
+from lagotto.retrieval.recall import Recall, Scored
 from lagotto.stores.base import View
 
 
@@ -86,7 +86,7 @@ async def examine(search: Search, scored: Scored, narrow: View, *, results: Resu
     own = np.searchsorted(together.keys, alone.keys)
     best = int(own[np.argmax(fused.scores[own])])
     rank = 1 + int(np.count_nonzero(fused.scores > fused.scores[best]))
-    scores = breakdown(best, together, fused)
+    scores = ScoreBreakdown(**breakdown_fields(best, together, fused))
     return WhyNot(
         document_id=document_id,
         reason=_reason(recalled.candidates, scores, rank, results, prefs),
