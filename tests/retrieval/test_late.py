@@ -26,7 +26,7 @@ from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
 from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.late import bm25, chunk_maker, index_text, late_candidates, late_chunker
-from lagotto.retrieval.plan import LegQueries, QueryPlan
+from lagotto.retrieval.recall import LegQueries, QueryPlan
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.retrieval.stages import above, cap, document_of, rank
 from lagotto.stores.base import Store

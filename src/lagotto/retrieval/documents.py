@@ -40,7 +40,6 @@ class FoundDocument:
 
     @property
     def name(self) -> DocumentRef:
-        """The collection and id."""
         return self.document.ref
 
 
@@ -56,7 +55,6 @@ class DocumentGroups:
     candidates: Candidates
 
     def rows_of(self, documents: Sequence[FoundDocument]) -> NDArray[np.int64]:
-        """The rows of the candidates that belong to `documents`."""
         wanted = {item.name for item in documents}
         chosen = [index for index, item in enumerate(self.documents) if item.ref in wanted]
         return np.flatnonzero(np.isin(self.owners, chosen))
@@ -176,11 +174,11 @@ class Highlighter:
             if window.start <= match.span.start and match.span.end <= window.end
         )
         shown = before + text[window.start : window.end] + after
-        return Snippet(text=shown, highlights=tuple(_merged(inside)))
+        return Snippet(text=shown, highlights=_merged(inside))
 
     def spans(self, text: str, *, language: str | None = None) -> tuple[Span, ...]:
         """The words of a text that match those of the query."""
-        return tuple(_merged(match.span for match in self._matches(text, language)))
+        return _merged(match.span for match in self._matches(text, language))
 
     def _matches(self, text: str, language: str | None) -> list[_Match]:
         checkpoint()
@@ -274,15 +272,12 @@ def _at_words(text: str, window: Span, stretch: Span) -> Span:
     return Span(start, start + len(kept.strip(" ")))
 
 
-def _merged(spans: Iterator[Span]) -> Iterator[Span]:
+def _merged(spans: Iterator[Span]) -> tuple[Span, ...]:
     """Ascending spans, with those that overlap as one."""
-    current: Span | None = None
+    found: list[Span] = []
     for span in spans:
-        if current is not None and span.start < current.end:
-            current = Span(current.start, span.end)
-            continue
-        if current is not None:
-            yield current
-        current = span
-    if current is not None:
-        yield current
+        if found and span.start < found[-1].end:
+            found[-1] = Span(found[-1].start, span.end)
+        else:
+            found.append(span)
+    return tuple(found)

@@ -10,12 +10,7 @@ from typing import Any
 from lagotto._internal.concurrency import with_checkpoints
 from lagotto.errors import DegradedError, LagottoError
 from lagotto.prefs import RetrievalPrefs
-from lagotto.results import (
-    FusionInputs,
-    LegScore,
-    RetrievalStats,
-    ScoredCandidate,
-)
+from lagotto.results import FusionInputs, LegScore, RetrievalStats, ScoredCandidate
 from lagotto.retrieval.fusion import Candidates, Fused
 from lagotto.stores.base import Passage
 
@@ -84,7 +79,6 @@ class Diagnostics:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What did not work, once each, in order."""
         return tuple(self._notes)
 
     def note(

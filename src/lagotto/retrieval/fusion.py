@@ -201,7 +201,8 @@ def _on_one_scale(leg: Leg, scores: Scores, method: Normalisation, floor: float)
         highest = max(1.0, float(scores.max()))
         return np.maximum((scores - floor) / (highest - floor), 0.0)
     if method in ("absolute", "theoretical"):  # the share of the best
-        positive = np.maximum(scores + (leg == "semantic"), 0.0)
+        lowest = -1.0 if leg == "semantic" else 0.0
+        positive = np.maximum(scores - lowest, 0.0)
         best = positive.max()
         return positive / best if best > 0 else positive
     if scores.min() == scores.max():

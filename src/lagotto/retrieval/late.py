@@ -24,8 +24,15 @@ from lagotto.indexes.text_query import TextQuery, as_word, holds
 from lagotto.prefs import CachePrefs, ChunkingPrefs, RetrievalPrefs
 from lagotto.results import Leg
 from lagotto.retrieval.fusion import Candidates, LegScores, Scores
-from lagotto.retrieval.plan import ExactQuery, LegQueries, QueryPlan, TrigramTextQuery
-from lagotto.retrieval.recall import Recall, by_distance, listed
+from lagotto.retrieval.recall import (
+    ExactQuery,
+    LegQueries,
+    QueryPlan,
+    Recall,
+    TrigramTextQuery,
+    by_distance,
+    listed,
+)
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Passage, View
 
 
@@ -88,7 +95,6 @@ def _matched_by_score(leg: Leg, scores: Scores) -> NDArray[np.bool_]:
 
 
 def _ranked(scores: Scores, found: NDArray[np.bool_], *, least: float | None) -> LegScores:
-    """A leg's scores, with ranks for what it finds."""
     if least is not None:
         found = found & (scores >= least)
     rows = np.flatnonzero(found)
@@ -195,7 +201,6 @@ class LateChunkSource:
         return [item for item in chunks if item.document_ref not in self.sets]
 
     async def scores(self, leg: Leg, legs: LegQueries, prefs: RetrievalPrefs) -> Scores:
-        """The score of each made chunk in a leg."""
         if not self.texts:
             return np.zeros(0)
         if leg == "semantic" and legs.semantic is not None:
@@ -210,7 +215,6 @@ class LateChunkSource:
         return await in_thread(bm25, self.texts, query, idfs=idfs)
 
     async def matched(self, leg: Leg, legs: LegQueries, scores: Scores) -> NDArray[np.bool_]:
-        """Which made chunks a leg finds."""
         query = {"text": legs.text, "fuzzy": legs.fuzzy}.get(leg)
         if isinstance(query, TextQuery):
             return await in_thread(_matched, self.texts, query)

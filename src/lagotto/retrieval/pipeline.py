@@ -9,31 +9,59 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from lagotto._internal.concurrency import for_each, in_thread, with_checkpoints
+from lagotto._internal.display import counted
 from lagotto.documents import Chunk
+from lagotto.embedders import Embedder
+from lagotto.errors import RetrievalError
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.text_query import TextQuery, as_word, single_words
 from lagotto.prefs import BLENDED_JUDGED, SearchRequest
 from lagotto.rerankers.base import Reranker
-from lagotto.results import RetrievalStats
-from lagotto.retrieval.explain import Diagnostics, scored_candidates
-from lagotto.retrieval.recall import Components, Scored, StoredCandidates
+from lagotto.results import FusionInputs, Leg, RetrievalStats
+from lagotto.retrieval.documents import FoundDocument, collapse, rank_documents
+from lagotto.retrieval.explain import Diagnostics, raise_unless, scored_candidates
+from lagotto.retrieval.fusion import (
+    Candidates,
+    Fused,
+    HybridScorer,
+    LegScores,
+    damping,
+    fuse,
+    semantic_lead,
+)
+from lagotto.retrieval.query.expansion import (
+    Expander,
+    Expansion,
+    feedback_candidates,
+    feedback_terms,
+)
+from lagotto.retrieval.recall import FusionPlan, QueryPlan, QueryPlanner, Recall, boost, holders_of
 from lagotto.retrieval.stages import (
     ChunkSource,
     Ranked,
+    Rows,
     above,
+    best_rows,
     cap,
     cited_section,
     document_of,
     mmr,
+    rank,
     rerank,
     resolve_parents,
     verdict_score,
 )
-from lagotto.stores.base import View
+from lagotto.stores.base import Capabilities, ItemRepo, Passage, View
+
+if TYPE_CHECKING:
+    from lagotto.retrieval.late import ChunkMaker
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +69,11 @@ NEIGHBOURS = 2
 """How many chunks before and after each hit are read for a pack that takes what is worth most."""
 MORE = 4
 """How many times more candidates to rank where too few of them remain."""
+
+DEEPER = 4
+"""How much deeper to search where the chunks found are of too few documents."""
+DAMPED: tuple[Leg, ...] = ("text", "fuzzy")
+"""The legs whose scores are divided by the best of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +103,45 @@ class SearchSize:
         if judged:
             passages = min(passages, prefs.judged(prefs.top_k) or passages)
         return cls(passages, documents, prefs.diversity.per_document)
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """The parts that a search works with besides a view of the store.
+
+    `chunk_maker` is for late chunking, and `items` has its documents, None for those of the view.
+    """
+
+    embedder: Embedder
+    capabilities: Capabilities
+    chunk_maker: Callable[[], ChunkMaker]
+    reranker: Reranker | None = None
+    expander: Expander | None = None
+    scorer: HybridScorer = fuse
+    items: ItemRepo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The candidates to be ranked, with their fused scores, and `source`, where they are read.
+
+    `found` are the stored chunks that the legs of `recall` found, which the candidates are, or
+    whose documents' chunks they are; `view` leaves out what the query excludes, and `exact` is the
+    exact leg before it was boosted. `rows` are those that may be shown, None for all. `documents`
+    are the best ones, best first, if the view asks for documents.
+    """
+
+    view: View
+    plan: QueryPlan
+    recall: Recall
+    found: Candidates
+    source: ChunkSource
+    candidates: Candidates
+    fused: Fused
+    exact: LegScores | None = None
+    rows: Rows | None = None
+    documents: Sequence[FoundDocument] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +194,9 @@ class Search:
         self._size = SearchSize.of(request, judged=judged)
         self._is_late = prefs.chunking.strategy != "precomputed"
         self.diagnostics = diagnostics
-        self.stored = StoredCandidates(view, prefs, components, diagnostics)
+        self._view = view
+        self._passages: dict[int, Passage] = {}  # every one is read once
+        self._unreadable: set[int] = set()
 
     async def run(self) -> Outcome:
         """All stages, up to the passages that the view shows, and what it shows around them."""
@@ -159,44 +233,77 @@ class Search:
 
     async def _scored(self) -> Scored:
         """The candidates; of the best documents, or chunks made of these, if a view shows some."""
-        depth, vector, count = self.depth, self.request.vector, self._size.documents
-        if count is None:
-            return await self.stored.recall(depth=depth, passages=self._wanted, vector=vector)
+        if self._size.documents is None:
+            return await self._recall(passages=self._wanted)
+        found = await self._recall_documents(self._size.documents)
+        return await self._cut(found) if self._is_late else found
+
+    async def _recall(self, *, passages: int | None) -> Scored:
+        """What the legs find, fused; twice where feedback is asked for.
+
+        `passages` is how many of the best will be read, None for all.
+        """
+        expansion, feedback = await self._expansion(), self._prefs.expansion.feedback
+        while True:
+            plan, legs = await self._plan(expansion, passages)
+            found = await self._fused(plan, legs, self.depth)
+            if not feedback or found.plan.legs.text is None:
+                return found
+            with self.diagnostics.stage("expand"):
+                expansion, feedback = await self._feedback(found, expansion), False
+
+    async def _recall_documents(self, count: int) -> Scored:
+        """The best `count` documents, as far as they reach the thresholds, and their candidates.
+
+        Searches deeper until there are as many documents, or no more to be found.
+        """
         threshold = self._prefs.scoring.min_score or 0.0
         if self._reranker is None:
             threshold = max(threshold, self._prefs.min_score)
-        scored = await self.stored.recall_documents(
-            count, depth=depth, threshold=threshold, vector=vector
-        )
-        return await self._cut(scored) if self._is_late else scored
+        depth, found = self.depth, await self._recall(passages=None)
+        while True:
+            keys, legs = found.candidates.keys, found.candidates.legs.values()
+            with self.diagnostics.stage("group"):
+                groups = collapse(found.candidates, await self._read(found.source, keys))
+            full = any(np.count_nonzero(leg.ranks) >= depth for leg in legs)
+            if len(groups.documents) >= count or not full:
+                break
+            depth *= DEEPER
+            found = await self._fused(found.plan, found.recall, depth)
+        with self.diagnostics.stage("group"):
+            fused = self.fuse(groups.candidates, found.plan)
+            ranked = await self._best(found, len(keys))
+            best_chunks = {document_of(item): item.passage.chunk for item in reversed(ranked)}
+            documents = await in_thread(rank_documents, groups, fused, best_chunks)
+        best = [item for item in documents[:count] if item.score >= threshold]
+        counts = {**found.counts, "candidate_documents": len(documents)}
+        return replace(found, rows=groups.rows_of(best), documents=best, counts=counts)
 
     async def _cut(self, found: Scored) -> Scored:
         """The chunks of the documents that were found, made now or taken from the cache."""
         from lagotto.retrieval.late import late_candidates
 
-        view, plan = found.recalled.view, found.recalled.plan
-        items = self._components.items or view
+        items = self._components.items or found.view
         with self.diagnostics.stage("chunk"):
             made = await late_candidates(
-                view,
+                found.view,
                 await items.sources([item.name for item in found.documents]),
-                plan=plan,
+                plan=found.plan,
                 prefs=self._prefs,
                 maker=self._components.chunk_maker(),
             )
         for problem in made.problems:
             self.diagnostics.note("late chunking", problem)
         with self.diagnostics.stage("fuse"):
-            weighted = plan.with_given_weights(self._prefs.scoring)
-            candidates, _, fused = self.stored.fuse_boosted(made.candidates, weighted)
-        counts = {**found.counts, **made.counts}
-        return Scored(
-            found.recalled,
-            made.source,
-            candidates,
-            fused,
-            documents=found.documents,
-            counts=counts,
+            weighted = found.plan.with_given_weights(self._prefs.scoring)
+            candidates, _, fused = self._fuse_boosted(made.candidates, weighted)
+        return replace(
+            found,
+            source=made.source,
+            candidates=candidates,
+            fused=fused,
+            rows=None,
+            counts={**found.counts, **made.counts},
         )
 
     def _cited(self, ranked: Sequence[Ranked]) -> list[Ranked]:
@@ -217,13 +324,13 @@ class Search:
 
     async def _explain(self, scored: Scored) -> None:
         """Note every candidate with its scores, and what else their fusion depends on."""
-        passages = await self.stored.read(scored.source, scored.candidates.keys)
+        passages = await self._read(scored.source, scored.candidates.keys)
         self.diagnostics.candidates = await in_thread(
             scored_candidates, passages, scored.candidates, scored.fused
         )
         if not self._is_late:
             names = {passage.key: passage.chunk.id for passage in passages}
-            self.diagnostics.fusion = self.stored.fusion_inputs(scored.recalled, names)
+            self.diagnostics.fusion = self._fusion_inputs(scored, names)
 
     async def _with_surroundings(self, outcome: Outcome, scored: Scored) -> Outcome:
         """What else the view shows, read while the state of the store is open.
@@ -241,14 +348,12 @@ class Search:
                 everything = prefs.candidates is not None or prefs.overfetch is not None
                 wanted = None if everything else self._wanted
                 count = len(candidates.keys) if wanted is None else wanted
-                initial = await self.stored.ranked(
-                    scored.source, candidates, scored.fused.scores, count=count
-                )
+                initial = await self._best(replace(scored, rows=None), count)
             return replace(outcome, surroundings=chunks, initial=initial)
         if self.request.verb == "search" and not prefs.snippet.prefer_chunk_snippet:
             with self.diagnostics.stage("bundle"):
                 names = [item.name for item in scored.documents]
-                whole = await scored.recalled.view.sources(names)
+                whole = await scored.view.sources(names)
             return replace(outcome, texts={item.ref: item.summary or item.text for item in whole})
         return outcome
 
@@ -285,15 +390,11 @@ class Search:
         return self._prefs.judged(passages, blended=self._reranker.scale.blended)
 
     async def _ranked(self, scored: Scored) -> list[Ranked]:
-        """The best candidates, as many as the later stages need."""
-        candidates, scores = scored.candidates, scored.fused.scores
-        total = len(candidates.keys)
+        total = len(scored.candidates.keys)
         wanted = None if self._prefs.diversity.mmr is not None else self._wanted
         count = total if wanted is None else wanted
         while True:
-            ranked = await self.stored.ranked(
-                scored.source, candidates, scores, count=count, rows=scored.rows
-            )
+            ranked = await self._best(scored, count)
             good = above(ranked, self._prefs.scoring.min_score)
             if len(good) < count or count >= total or self._remaining(good) is not None:
                 return good
@@ -373,3 +474,161 @@ class Search:
         if self._size.per_document:
             ranked = cap(ranked, key=document_of, most=self._size.per_document)
         return ranked
+
+    async def _best(self, scored: Scored, count: int) -> list[Ranked]:
+        candidates, scores = scored.candidates, scored.fused.scores
+        rows = best_rows(candidates, scores, count=count, rows=scored.rows)
+        passages = await self._read(scored.source, candidates.keys[rows])
+        return rank(passages, rows, candidates, scores, count=count)
+
+    async def _read(self, source: ChunkSource, keys: ChunkKeys) -> list[Passage]:
+        """The passages of `keys`, those that were read before from memory."""
+        known = self._passages.keys() | self._unreadable
+        missing = [key for key in keys.tolist() if key not in known]
+        if missing:
+            found = await source.passages(np.array(missing, np.int64))
+            self._passages |= {passage.key: passage for passage in found}
+            self._unreadable |= set(missing) - self._passages.keys()
+            if self._unreadable:
+                what = f"{counted(len(self._unreadable), 'chunk')} can't be read"
+                self.diagnostics.note("record", f"{what}; `lagotto doctor` names the documents")
+        return [self._passages[key] for key in keys.tolist() if key in self._passages]
+
+    def fuse(self, candidates: Candidates, plan: QueryPlan) -> Fused:
+        """One score from those of the legs."""
+        return self._components.scorer(
+            candidates, plan.weights, self._prefs.scoring, floor=self._floor, damping=plan.damping
+        )
+
+    def _fuse_boosted(
+        self, candidates: Candidates, plan: QueryPlan
+    ) -> tuple[Candidates, QueryPlan, Fused]:
+        """As `fuse`, with exact wordings that a query merely mentions boosted just far enough."""
+        exact = plan.legs.exact if "exact" in candidates.legs else None
+        if exact is not None and exact.mentioned and plan.weights["exact"]:
+            rest = self.fuse(candidates, replace(plan, weights={**plan.weights, "exact": 0.0}))
+            weights = plan.damped_weights()
+            candidates, weight = boost(candidates, weights, rest.scores, exact)
+            plan = replace(plan, weights={**plan.weights, "exact": weight})
+        return candidates, plan, self.fuse(candidates, plan)
+
+    @property
+    def _floor(self) -> float:
+        by_cosine = self._prefs.vector.distance == "cosine"
+        return self._components.embedder.info.cosine_floor if by_cosine else 0.0
+
+    async def _plan(
+        self, expansion: Expansion | None, passages: int | None
+    ) -> tuple[QueryPlan, Recall]:
+        with self.diagnostics.stage("plan"):
+            planner = QueryPlanner(
+                self._view,
+                self._prefs,
+                embedder=self._components.embedder,
+                capabilities=self._components.capabilities,
+                diagnostics=self.diagnostics,
+            )
+            plan = await planner.plan(vector=self.request.vector, expansion=expansion)
+            view = self._view
+            if plan.excluded is not None:
+                view = await view.excluding(plan.excluded)
+        fusion = FusionPlan(plan.weights, self._floor, passages)
+        return plan, Recall(view, plan.legs, self._prefs, self.diagnostics, plan=fusion)
+
+    async def _fused(self, plan: QueryPlan, recall: Recall, depth: int) -> Scored:
+        view, found = recall.view, await recall.candidates(depth=depth)
+        with self.diagnostics.stage("fuse"):
+            plan = replace(plan, damping=await self._damping(view, plan, found))
+            exact = found.legs.get("exact")
+            candidates, plan, fused = self._fuse_boosted(found, plan)
+        counts = {"candidate_chunks": len(candidates.keys)}
+        return Scored(
+            view, plan, recall, candidates, view, candidates, fused, exact=exact, counts=counts
+        )
+
+    def _fusion_inputs(self, found: Scored, names: Mapping[int, str]) -> FusionInputs:
+        """What the fused scores depend on besides the scores; `names` are chunk ids by key."""
+        plan, asked = found.plan, self._prefs.scoring.weights(found.plan.type)
+        ran = [leg for leg in plan.legs.active() if leg != "exact" and asked[leg]]
+        holders: dict[str, int] = {}
+        boosted_rank: int | None = None
+        kind: Literal["given", "sum", "boosted"] | None = None
+        if plan.legs.exact is not None:
+            kind = "sum" if self._prefs.scoring.w_exact is None else "given"
+        if plan.legs.exact is not None and plan.legs.exact.mentioned and found.exact is not None:
+            kind = "boosted" if asked["exact"] else kind
+            keys, ranks = found.candidates.keys, found.exact.ranks
+            unboosted = replace(found.candidates, legs={"exact": found.exact})
+            held, boosted_rank = holders_of(unboosted, plan.legs.exact)
+            rows = np.flatnonzero(held).tolist()
+            named = ((names.get(int(keys[row])), int(ranks[row])) for row in rows)
+            holders = {name: rank for name, rank in named if name is not None}
+        return FusionInputs(
+            weights=asked,
+            factors={leg: plan.weights[leg] / asked[leg] for leg in ran},
+            damping=dict(plan.damping),
+            floor=self._floor,
+            depth=found.candidates.depth,
+            exact=kind,
+            holders=holders if kind == "boosted" else {},
+            boosted_rank=boosted_rank if kind == "boosted" else None,
+        )
+
+    async def _damping(
+        self, view: View, plan: QueryPlan, candidates: Candidates
+    ) -> dict[Leg, float]:
+        """The factors for legs of words whose best match is weak.
+
+        Only where their best match would count 1 whatever it is, beside absolute cosines.
+        """
+        scoring, semantic = self._prefs.scoring, candidates.legs.get("semantic")
+        absolute = scoring.blend == "linear" and scoring.normalize == "absolute"
+        by_cosine = self._prefs.vector.distance == "cosine"
+        if not (scoring.adapt and absolute and by_cosine) or semantic is None:
+            return {}
+        # A model that knows the language may be near the answer without a clear lead; the cosines
+        # of one that does not say nothing unless one of them stands out.
+        clear = 1.0 if plan.reads else semantic_lead(semantic, floor=self._floor)
+        queries = {"text": plan.legs.text, "fuzzy": plan.legs.fuzzy} if clear else {}
+        factors: dict[Leg, float] = {}
+        for leg in DAMPED:
+            query, found = queries.get(leg), candidates.legs.get(leg)
+            if isinstance(query, TextQuery) and query.native is None and found is not None:
+                words = [word for word in query.words if word]
+                idfs = await view.idf([as_word(word) for word in words])
+                weights = [max(term.weight for term in word) for word in words]
+                best = float(np.nan_to_num(found.scores).max(initial=0.0))
+                factors[leg] = damping(best, (idfs * weights).tolist(), semantic_lead=clear)
+        return factors
+
+    async def _expansion(self) -> Expansion | None:
+        if self._components.expander is None:
+            return None
+        try:
+            with self.diagnostics.stage("expand"):
+                return await self._components.expander.expand(self._prefs.query_text)
+        except Exception as exc:  # noqa: BLE001 an expander of another package may raise anything
+            raise_unless(RetrievalError, exc)
+            self.diagnostics.note("expansion", f"left out ({exc})", cause=exc)
+            return None
+
+    async def _feedback(self, found: Scored, expansion: Expansion | None) -> Expansion:
+        """The words that the best passages of a first recall have in common."""
+        asked, view = self._prefs.expansion, found.view
+        text = found.plan.legs.text
+        best = await self._best(found, asked.feedback_passages)
+        texts = [item.passage.chunk.text for item in best]
+        main = next(iter(view.languages), None)
+        languages = [item.passage.document.language or main for item in best]
+        terms = feedback_candidates(texts, languages)
+        idf = await view.idf(single_words(terms))
+        added = feedback_terms(
+            texts,
+            [item.score for item in best],
+            languages,
+            dict(zip(terms, idf.tolist(), strict=True)),
+            asked.feedback_terms,
+            known={term.text for word in text.words for term in word} if text else set(),
+        )
+        given = expansion or Expansion()
+        return replace(given, terms=given.terms + added)

@@ -29,14 +29,12 @@ from lagotto.results import (
     RetrievalBundle,
     RetrievalResult,
     SnippetFrom,
-    TracedCandidate,
 )
 from lagotto.retrieval.documents import FoundDocument, Highlighter, Snippet
 from lagotto.retrieval.explain import Diagnostics, breakdown_fields, leg_scores
 from lagotto.retrieval.fusion import HybridScorer, fuse
-from lagotto.retrieval.pipeline import Outcome, Search
+from lagotto.retrieval.pipeline import Components, Outcome, Scored, Search
 from lagotto.retrieval.query.expansion import Expander
-from lagotto.retrieval.recall import Components, Scored
 from lagotto.retrieval.stages import Ranked, document_of, order_score
 from lagotto.retrieval.why_not import WhyNot, examine, known_reason
 from lagotto.stores.base import ChunkCacheRepo, ItemRepo, SearchableStore, View, rebuilt
@@ -208,7 +206,6 @@ class HybridRetriever:
     def _span(
         self, request: SearchRequest, *, one_of_many: bool = False
     ) -> AbstractContextManager[Callable[[Outcome], None]]:
-        """The span of a search, if the program has loaded OpenTelemetry: else nobody gets it."""
         if "opentelemetry.trace" not in sys.modules:
             return nullcontext(lambda outcome: None)
         from lagotto.retrieval.tracing import search_span
@@ -340,20 +337,6 @@ def _as_result(rank: int, item: Ranked, scored: Scored) -> RetrievalResult:
             rerank_mapped=item.rerank_mapped,
             rerank_share=item.rerank_share,
         ),
-    )
-
-
-def traced_candidates(found: Sequence[Ranked]) -> tuple[TracedCandidate, ...]:
-    """What the legs found, as the trace of a pack names it."""
-    return tuple(
-        TracedCandidate(
-            chunk_id=item.passage.chunk.id,
-            collection=item.passage.document.collection,
-            document_id=item.passage.document.id,
-            rank=rank,
-            score=item.score,
-        )
-        for rank, item in enumerate(found, 1)
     )
 
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import (
-    Callable,
-    Collection,
-    Hashable,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -36,7 +29,6 @@ from lagotto.rerankers.base import (
     Candidate,
     Judgement,
     Reranker,
-    Verdict,
     blend_share,
     mapped,
     stops_in_time,
@@ -152,12 +144,10 @@ def document_order(document: Document) -> tuple[str, str, str, str]:
 
 
 def above(ranked: Sequence[Ranked], threshold: float | None) -> list[Ranked]:
-    """The hits with a score of `threshold` or more."""
     return [item for item in ranked if threshold is None or item.score >= threshold]
 
 
 def document_of(item: Ranked) -> DocumentRef:
-    """The collection and id of a hit's document."""
     return item.passage.document.ref
 
 
@@ -191,13 +181,22 @@ async def rerank(
             f"read {len(seen) - len(judgement.unjudged)} of {len(seen)} passages within "
             f"{prefs.max_ms} ms, the others keep their fused order",
         )
+    scale = reranker.scale
+    keeps = scale.order_only or scale.blended
     judged = [
-        _judged(item, verdict, reranker)
+        replace(
+            item,
+            score=item.score if keeps else scale.unit(verdict.score),
+            rerank=verdict.score,
+            rerank_score=scale.unit(verdict.score),
+            answerable=verdict.answerable,
+            evidence=verdict.evidence,
+        )
         for item, verdict in zip(ranked, judgement.verdicts, strict=True)
         if verdict is not None
     ]
     late = [ranked[index] for index in sorted(judgement.unjudged)]
-    if not reranker.scale.blended:
+    if not scale.blended:
         judged.sort(key=lambda item: -order_score(item))  # stable: equal ones keep their order
         return judged + late
     return sorted([*_blended(judged, query), *late], key=total_order)
@@ -239,7 +238,6 @@ def order_score(item: Ranked) -> float:
 
 
 def _blended(judged: Sequence[Ranked], query: str) -> list[Ranked]:
-    """The hits with their fused scores and those of the reranker mixed."""
     share = blend_share(query)
     own = [item.rerank for item in judged if item.rerank is not None]
     on_scale = mapped(own, [item.score for item in judged]) if judged else []
@@ -269,19 +267,6 @@ def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> C
         heading_path=chunk.heading_path,
         language=document.language,
         legs=legs,
-    )
-
-
-def _judged(item: Ranked, verdict: Verdict, reranker: Reranker) -> Ranked:
-    scale = reranker.scale
-    score = scale.unit(verdict.score)
-    return replace(
-        item,
-        score=item.score if scale.order_only or scale.blended else score,
-        rerank=verdict.score,
-        rerank_score=score,
-        answerable=verdict.answerable,
-        evidence=verdict.evidence,
     )
 
 

@@ -60,7 +60,6 @@ def search_span(
 
 
 def _note(span: trace.Span, outcome: Outcome) -> None:
-    """Record what was found, and what the search says of itself."""
     if outcome.scored is None:
         return
     stats = outcome.stats()
@@ -81,5 +80,4 @@ def _note(span: trace.Span, outcome: Outcome) -> None:
 
 
 def _may_record() -> bool:
-    """Whether queries and the ids of documents may be recorded."""
     return os.environ.get(CONTENT, "").lower() in ALLOWED

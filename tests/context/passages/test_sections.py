@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lagotto.context.sections import covering, sections_of
+from lagotto.context.passages import covering, sections_of
 from lagotto.documents import ChunkSection
 
 from .test_passages import span

@@ -16,7 +16,8 @@ from lagotto.filters import And
 from lagotto.indexes.text_query import NativeQuery, Phrase
 from lagotto.prefs import Mode, RetrievalPrefs, ScoringPrefs
 from lagotto.retrieval.explain import Diagnostics
-from lagotto.retrieval.plan import (
+from lagotto.retrieval.query.expansion import Expansion
+from lagotto.retrieval.recall import (
     QueryPlan,
     QueryPlanner,
     content_words,
@@ -26,7 +27,6 @@ from lagotto.retrieval.plan import (
     query_languages,
     read_query,
 )
-from lagotto.retrieval.query.expansion import Expansion
 from lagotto.stores.base import Capabilities, View
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.hash_embedder import HashEmbedder
