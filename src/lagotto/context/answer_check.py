@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Any
 
 from pydantic import Field
@@ -126,14 +126,19 @@ def check_answer(
     Markers are [1], [2][3], [1, 2] and [1-3], also as 【1】, [^1] or (1); one behind the full stop
     belongs to the sentence before it. `judge` is asked about each sentence that cites a passage.
     """
-    original, sources = answer, _sources(pack)
-    answer = _in_square_brackets(answer, sources)
-    quoted = quotations(answer)
-    claims = tuple(
-        _checked(_claim(answer, span, quoted, sources), original, sources, judge)
-        for span in _sentences(answer, quoted)
-    )
-    named = dict.fromkeys(_markers(answer, sources))
+    sources = _sources(pack)
+    bracketed = _in_square_brackets(answer, sources)
+    quoted = quotations(bracketed)
+    found = []
+    for span in _sentences(bracketed, quoted):
+        claim = _claim(bracketed, span, quoted, sources)
+        cited = [sources[marker].text for marker in claim.markers if marker in sources]
+        changes: dict[str, Any] = {"text": answer[claim.start : claim.end]}  # in its own words
+        if judge and cited:
+            changes["follows"] = judge(_MARKER.sub("", claim.text).strip(), cited)
+        found.append(claim.model_copy(update=changes))
+    claims = tuple(found)
+    named = dict.fromkeys(_markers(bracketed, sources))
     return AnswerCheck(
         claims=claims,
         may_be_uncited=may_be_uncited,
@@ -159,18 +164,6 @@ def _in_square_brackets(answer: str, known: Collection[int]) -> str:
         return f"[{number}]" if int(number) in known else match[0]
 
     return _PARENTHESES.sub(known_only, _OTHER_BRACKETS.sub(squared, answer))
-
-
-def _checked(
-    claim: Claim, original: str, sources: Mapping[int, FoldedText], judge: Judge | None
-) -> Claim:
-    """The claim, in its own words, with what the passages lack that it cites."""
-    changes: dict[str, Any] = {"text": original[claim.start : claim.end]}
-    if cited := [sources[marker] for marker in claim.markers if marker in sources]:
-        said = _MARKER.sub("", claim.text).strip()
-        changes["missing"] = tuple(_missing(said, cited))
-        changes["follows"] = judge(said, [one.text for one in cited]) if judge else None
-    return claim.model_copy(update=changes)
 
 
 def _missing(said: str, cited: Sequence[FoldedText]) -> Iterator[str]:
@@ -269,20 +262,29 @@ def _behind_markers(answer: str, cut: int) -> int:
 def _claim(
     answer: str, span: Span, quoted: Sequence[Span], sources: Mapping[int, FoldedText]
 ) -> Claim:
+    """A sentence with what it names and quotes, and what the passages lack that it cites."""
     text = answer[span.start : span.end]
     markers = tuple(dict.fromkeys(_markers(text, sources)))
     allowed = [marker for marker in markers or sources if marker in sources]
     first = bisect_left(quoted, span.start, key=lambda quote: quote.start)
     quotes = []
-    for inside in takewhile(
-        lambda quote: quote.end <= span.end, (quoted[at] for at in range(first, len(quoted)))
-    ):
-        words = answer[inside.start : inside.end]
-        located = ((marker, sources[marker].locate(words)) for marker in allowed)
+    for index in range(first, len(quoted)):
+        start, end = quoted[index]
+        if end > span.end:
+            break
+        located = ((marker, sources[marker].locate(answer[start:end])) for marker in allowed)
         marker, source = next((pair for pair in located if pair[1]), (None, None))
-        start, end = inside
-        quotes.append(Quote(text=words, start=start, end=end, found_in=marker, source=source))
-    return Claim(text=text, start=span.start, end=span.end, markers=markers, quotes=tuple(quotes))
+        quote = Quote(text=answer[start:end], start=start, end=end, found_in=marker, source=source)
+        quotes.append(quote)
+    cited = [sources[marker] for marker in markers if marker in sources]
+    return Claim(
+        text=text,
+        start=span.start,
+        end=span.end,
+        markers=markers,
+        quotes=tuple(quotes),
+        missing=tuple(_missing(_MARKER.sub("", text).strip(), cited)) if cited else (),
+    )
 
 
 def _markers(text: str, known: Iterable[int]) -> Iterator[int]:
@@ -306,31 +308,18 @@ def quotations(text: str) -> list[Span]:
     return found
 
 
-def locate(quote: str, text: str) -> Span | None:
-    """The span of `text` that `quote` quotes, None if there is none.
-
-    Punctuation at the ends of the quotation is the answer's own.
-    """
-    return FoldedText(text).locate(quote)
-
-
 def _folded(text: str) -> tuple[str, list[int]]:
     """The text in a normal form, and the offset of each of its characters in the original."""
-    pairs = list(_alike(text))
-    return "".join(char for char, _ in pairs), [offset for _, offset in pairs]
-
-
-def _alike(text: str) -> Iterator[tuple[str, int]]:
-    after_space = False
+    chars: list[str] = []
+    offsets: list[int] = []
     for offset, char in enumerate(text):
-        if char.isspace():
-            if not after_space:
-                yield " ", offset
-            after_space = True
+        is_space = char.isspace()
+        if is_space and offset and text[offset - 1].isspace():
             continue
-        after_space = False
-        for folded in _SAME.get(char, char.casefold()):
-            yield folded, offset
+        folded = " " if is_space else _SAME.get(char, char.casefold())
+        chars += folded
+        offsets += [offset] * len(folded)
+    return "".join(chars), offsets
 
 
 # Numbers and names are compared in one form: 1,749 is 1749, 5 % and five per cent are 5, a month is

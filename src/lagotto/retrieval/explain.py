@@ -91,16 +91,12 @@ class Diagnostics:
     ) -> None:
         """Record that the search continues without `part`; DegradedError if it is strict.
 
-        A hint is on what may well be right, and never an error.
+        A hint is on what may well be right, or on a search that lacks nothing, and never an error.
         """
         said = f"{part}: {problem}"
         if self._strict and not is_hint:
             raise strict_error(said) from cause
         self._notes[said] = None
-
-    def remark(self, part: str, remark: str) -> None:
-        """Record what a caller should know of a search that lacks nothing, strict or not."""
-        self._notes[f"{part}: {remark}"] = None
 
     def stats(self, prefs: RetrievalPrefs, counts: Mapping[str, int]) -> RetrievalStats:
         """The notes, and with `prefs.debug` times, counts, parameters and the trace id."""

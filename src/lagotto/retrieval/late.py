@@ -36,16 +36,6 @@ from lagotto.retrieval.recall import (
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Passage, View
 
 
-@dataclass(frozen=True, slots=True)
-class LateCandidates:
-    """The chunks of documents with the score of every leg, and where they are read."""
-
-    source: LateChunkSource
-    candidates: Candidates
-    counts: Mapping[str, int]
-    problems: Sequence[str]
-
-
 async def late_candidates(
     view: View,
     documents: Sequence[Document],
@@ -53,7 +43,7 @@ async def late_candidates(
     plan: QueryPlan,
     prefs: RetrievalPrefs,
     maker: ChunkMaker,
-) -> LateCandidates:
+) -> tuple[LateChunkSource, Candidates]:
     """All chunks of `documents`, which are whole, that some leg of the query finds.
 
     With the strategy `late` they are made now or come from the cache; with `mixed` the stored
@@ -84,9 +74,9 @@ async def late_candidates(
             least = legs.fuzzy.threshold
         scores = np.concatenate([of_stored, of_made])
         scored[leg] = _ranked(scores, np.concatenate(listing), least=least)
-    counts = maker.counts + Counter(chunks_stored=len(keys))
+    maker.counts["chunks_stored"] = len(keys)
     keys = np.concatenate([keys, -1 - np.arange(len(made.texts))])
-    return LateCandidates(made, _listed(keys, scored), dict(counts), maker.problems)
+    return made, _listed(keys, scored)
 
 
 def _matched_by_score(leg: Leg, scores: Scores) -> NDArray[np.bool_]:
@@ -256,8 +246,8 @@ def chunk_maker(
 class ChunkMaker:
     """Cuts whole documents with one chunker and embeds their chunks, or takes them from the cache.
 
-    `counts` has the number of chunks made and cached, and of the sets that were written. A document
-    that can't be cut or embedded has no chunks; `problems` says why.
+    `counts` has the number of chunks made, cached and stored, and of sets written. A document that
+    can't be cut or embedded has no chunks; `problems` says why.
     """
 
     chunker: Chunker
@@ -281,10 +271,14 @@ class ChunkMaker:
         found = await self._load(keys) if embed else {}
         missing = [item for key, item in zip(keys, documents, strict=True) if key not in found]
         for group in _groups(await self._cut(missing)):
+            made: Sequence[Vectors | NativeEmbeddingError]
+            if embed:
+                made = await self.vectors.embed_each(group)
+            else:
+                counts = (sum(chunk.level != "parent" for chunk in chunks) for _, chunks in group)
+                made = [np.zeros((count, 0), np.float32) for count in counts]
             sets = {}
-            for (document, chunks), vectors in zip(
-                group, await self._vectors(group, embed=embed), strict=True
-            ):
+            for (document, chunks), vectors in zip(group, made, strict=True):
                 if isinstance(vectors, NativeEmbeddingError):
                     self._failed(document, vectors)
                 else:
@@ -295,14 +289,6 @@ class ChunkMaker:
             found |= sets
         none = CachedChunks([], np.zeros((0, self.vectors.embedder.info.dimension), np.float32))
         return [found.get(key, none) for key in keys]
-
-    async def _vectors(
-        self, group: Sequence[Work], *, embed: bool
-    ) -> Sequence[Vectors | NativeEmbeddingError]:
-        if embed:
-            return await self.vectors.embed_each(group)
-        findable = (sum(chunk.level != "parent" for chunk in chunks) for _, chunks in group)
-        return [np.zeros((count, 0), np.float32) for count in findable]
 
     async def _cut(self, documents: Sequence[Document]) -> list[Work]:
         works = []

@@ -67,11 +67,9 @@ log = logging.getLogger(__name__)
 
 NEIGHBOURS = 2
 """How many chunks before and after each hit are read for a pack that takes what is worth most."""
-MORE = 4
-"""How many times more candidates to rank where too few of them remain."""
-
 DEEPER = 4
-"""How much deeper to search where the chunks found are of too few documents."""
+"""How many times more candidates to rank where too few remain, and how much deeper to search where
+those found are of too few documents."""
 DAMPED: tuple[Leg, ...] = ("text", "fuzzy")
 """The legs whose scores are divided by the best of them."""
 
@@ -285,25 +283,19 @@ class Search:
 
         items = self._components.items or found.view
         with self.diagnostics.stage("chunk"):
-            made = await late_candidates(
-                found.view,
-                await items.sources([item.name for item in found.documents]),
-                plan=found.plan,
-                prefs=self._prefs,
-                maker=self._components.chunk_maker(),
+            maker = self._components.chunk_maker()
+            documents = await items.sources([item.name for item in found.documents])
+            source, candidates = await late_candidates(
+                found.view, documents, plan=found.plan, prefs=self._prefs, maker=maker
             )
-        for problem in made.problems:
+        for problem in maker.problems:
             self.diagnostics.note("late chunking", problem)
         with self.diagnostics.stage("fuse"):
             weighted = found.plan.with_given_weights(self._prefs.scoring)
-            candidates, _, fused = self._fuse_boosted(made.candidates, weighted)
+            candidates, _, fused = self._fuse_boosted(candidates, weighted)
+        counts = {**found.counts, **+maker.counts}  # without those that are 0
         return replace(
-            found,
-            source=made.source,
-            candidates=candidates,
-            fused=fused,
-            rows=None,
-            counts={**found.counts, **made.counts},
+            found, source=source, candidates=candidates, fused=fused, rows=None, counts=counts
         )
 
     def _cited(self, ranked: Sequence[Ranked]) -> list[Ranked]:
@@ -398,7 +390,7 @@ class Search:
             good = above(ranked, self._prefs.scoring.min_score)
             if len(good) < count or count >= total or self._remaining(good) is not None:
                 return good
-            count = min(total, MORE * count)
+            count = min(total, DEEPER * count)
 
     def _for_reranker(
         self, reranker: Reranker, ranked: Sequence[Ranked]
@@ -548,21 +540,22 @@ class Search:
 
     def _fusion_inputs(self, found: Scored, names: Mapping[int, str]) -> FusionInputs:
         """What the fused scores depend on besides the scores; `names` are chunk ids by key."""
-        plan, asked = found.plan, self._prefs.scoring.weights(found.plan.type)
+        plan, exact = found.plan, found.plan.legs.exact
+        asked = self._prefs.scoring.weights(plan.type)
         ran = [leg for leg in plan.legs.active() if leg != "exact" and asked[leg]]
         holders: dict[str, int] = {}
         boosted_rank: int | None = None
         kind: Literal["given", "sum", "boosted"] | None = None
-        if plan.legs.exact is not None:
+        if exact is not None:
             kind = "sum" if self._prefs.scoring.w_exact is None else "given"
-        if plan.legs.exact is not None and plan.legs.exact.mentioned and found.exact is not None:
-            kind = "boosted" if asked["exact"] else kind
-            keys, ranks = found.candidates.keys, found.exact.ranks
+        if exact is not None and exact.mentioned and found.exact is not None and asked["exact"]:
+            kind = "boosted"
             unboosted = replace(found.candidates, legs={"exact": found.exact})
-            held, boosted_rank = holders_of(unboosted, plan.legs.exact)
-            rows = np.flatnonzero(held).tolist()
-            named = ((names.get(int(keys[row])), int(ranks[row])) for row in rows)
-            holders = {name: rank for name, rank in named if name is not None}
+            held, boosted_rank = holders_of(unboosted, exact)
+            for row in np.flatnonzero(held).tolist():
+                name = names.get(int(found.candidates.keys[row]))
+                if name is not None:
+                    holders[name] = int(found.exact.ranks[row])
         return FusionInputs(
             weights=asked,
             factors={leg: plan.weights[leg] / asked[leg] for leg in ran},
@@ -570,8 +563,8 @@ class Search:
             floor=self._floor,
             depth=found.candidates.depth,
             exact=kind,
-            holders=holders if kind == "boosted" else {},
-            boosted_rank=boosted_rank if kind == "boosted" else None,
+            holders=holders,
+            boosted_rank=boosted_rank,
         )
 
     async def _damping(

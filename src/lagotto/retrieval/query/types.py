@@ -145,7 +145,17 @@ def identifiers(query: str, languages: Sequence[str | None] = (None,)) -> list[P
 
 def find_identifiers(query: str) -> list[tuple[str, str]]:
     """The distinct identifiers outside quotations in order, each with its shape."""
-    return list(_identifiers(query))
+    bare = quoted_in(query).sub(" ", query)
+    gaps = EUROPEAN_GAPS if is_european(bare) else _compiled(rf"[\s,;|\"{UNSPACED}]+")
+    words = dict.fromkeys(
+        _trimmed(word) for word in gaps.split(bare) if len(word) <= LONGEST_IDENTIFIER
+    )
+    return [(word, shape) for word in words if (shape := _shape(word))]
+
+
+@lru_cache(maxsize=1024)  # asked for twice in a search, for the type and for the exact leg
+def _shape(word: str) -> str | None:
+    return next((name for name, shape in _SHAPES.items() if shape.search(word)), None)
 
 
 EUROPEAN_GAPS = re.compile(r"[\s,;|\"]+")
@@ -155,20 +165,6 @@ EUROPEAN_GAPS = re.compile(r"[\s,;|\"]+")
 def _compiled(pattern: str) -> re.Pattern[str]:
     """Compiled when needed: scripts without spaces make patterns long, most queries are ASCII."""
     return re.compile(pattern)
-
-
-@lru_cache(maxsize=64)  # asked for twice in a search, for the type and for the exact leg
-def _identifiers(query: str) -> tuple[tuple[str, str], ...]:
-    bare = quoted_in(query).sub(" ", query)
-    gaps = EUROPEAN_GAPS if is_european(bare) else _compiled(rf"[\s,;|\"{UNSPACED}]+")
-    words = dict.fromkeys(
-        _trimmed(word) for word in gaps.split(bare) if len(word) <= LONGEST_IDENTIFIER
-    )
-    shapes = [
-        (word, next((reason for reason, shape in _SHAPES.items() if shape.search(word)), None))
-        for word in words
-    ]
-    return tuple((word, reason) for word, reason in shapes if reason)
 
 
 def _trimmed(word: str) -> str:
