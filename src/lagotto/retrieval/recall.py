@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +47,6 @@ from lagotto.terms.languages import (
 )
 from lagotto.terms.vocabulary import distinct, word_similarity
 from lagotto.terms.words import words
-
-T = TypeVar("T")
 
 UNFAMILIAR = 0.1
 """The factor of the semantic leg's weight where the embedder can't read the query."""
@@ -649,20 +646,22 @@ class Recall:
             if (both := await self._single_query(depth)) is not None:
                 return both
             legs = self._queries.active()
-            outcomes = await self._each(self._search(leg, depth) for leg in legs)
+            outcomes: list[Hits | StoreError] = []
+            if self.view.immediate:  # one by one costs less than side by side
+                for leg in legs:
+                    outcomes.append(await self._search(leg, depth))
+            else:
+                outcomes = await asyncio.gather(*(self._search(leg, depth) for leg in legs))
             lists = self._usable(dict(zip(legs, outcomes, strict=True)))
             found = [hits.keys for hits in lists.values()]
             keys = distinct(np.concatenate([np.empty(0, np.int64), *found]))
             scores = {leg: listed(hits, keys) for leg, hits in lists.items()}
-            if self._prefs.scoring.fill:
-                await self._each(self._fill(leg, scores[leg], keys) for leg in scores)
+            if self._prefs.scoring.fill and self.view.immediate:
+                for leg in scores:
+                    await self._fill(leg, scores[leg], keys)
+            elif self._prefs.scoring.fill:
+                await asyncio.gather(*(self._fill(leg, scores[leg], keys) for leg in scores))
             return Candidates(keys, scores, depth)
-
-    async def _each(self, calls: Iterable[Awaitable[T]]) -> list[T]:
-        """The results of calls: one by one where that costs less than side by side."""
-        if self.view.immediate:
-            return [await call for call in calls]
-        return await asyncio.gather(*calls)
 
     async def _single_query(self, depth: int) -> Candidates | None:
         """Both legs in one query, if there are no others and the store can do so."""
