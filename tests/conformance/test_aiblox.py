@@ -24,13 +24,7 @@ from lagotto.chunkers import CHUNKERS, ChunkerRegistry
 from lagotto.documents import Document
 from lagotto.embedders.base import Embedder, Role
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
-from lagotto.errors import (
-    ConfigError,
-    DeadlineExceeded,
-    DegradedError,
-    QueryError,
-    SearchCancelled,
-)
+from lagotto.errors import ConfigError, DeadlineExceeded, DegradedError, QueryError, SearchCancelled
 from lagotto.filters import Eq
 from lagotto.prefs import RetrievalPrefs, ScoringPrefs
 from lagotto.request_context import CancellationToken, RequestContext

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.context import AnswerCheck, check_answer
-from lagotto.context.answer_check import locate, quotations
+from lagotto.context.answer_check import FoldedText, quotations
 from lagotto.documents import Document
 from lagotto.prefs import ContextPrefs
 from tests.growth import grows_linearly
@@ -119,7 +119,7 @@ def test_any_text_can_be_checked(answer: str) -> None:
 def test_any_part_of_a_text_is_found_in_it(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     part = text[start : data.draw(st.integers(start, len(text)))]
-    found = locate(part.swapcase(), text) if part.isascii() else locate(part, text)
+    found = FoldedText(text).locate(part.swapcase() if part.isascii() else part)
     said = part.strip(" .,;:!?…\"'-\n\t")
     if any(char.isalnum() for char in said):
         assert found is not None

@@ -8,7 +8,7 @@ import pytest
 from lagotto.errors import DegradedError
 from lagotto.prefs import RetrievalPrefs
 from lagotto.results import RetrievalStats
-from lagotto.retrieval.explain import Diagnostics, Stopwatch
+from lagotto.retrieval.explain import Diagnostics
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_a_stage_inside_another_pauses_it(clock: list[float]) -> None:
     clock += [0, 1, 3, 6, 10, 15]
-    watch = Stopwatch()
+    watch = Diagnostics()
     with watch.stage("outer"), watch.stage("inner"):
         pass
     assert watch.milliseconds() == {
@@ -35,7 +35,7 @@ def test_a_stage_inside_another_pauses_it(clock: list[float]) -> None:
 
 def test_a_stage_that_runs_twice_adds_up(clock: list[float]) -> None:
     clock += [0, 0, 1, 1, 3, 3]
-    watch = Stopwatch()
+    watch = Diagnostics()
     for _ in range(2):
         with watch.stage("recall"):
             pass

@@ -122,29 +122,39 @@ class TestReciprocalRanks:
         assert [part.damping for part in fused.parts.values()] == [1.0, 1.0]
 
     def test_k_is_a_preference(self) -> None:
-        fused = fuse(
-            self.FOUND, {"semantic": 1.0, "text": 1.0}, RRF.model_copy(update={"rrf_k": 1})
-        )
+        scoring = RRF.model_copy(update={"rrf_k": 1})
+        fused = fuse(self.FOUND, {"semantic": 1.0, "text": 1.0}, scoring)
         assert fused.raw == pytest.approx([1 / 2, 2 / 3, 1 / 2])
         assert fused.scores == pytest.approx([1 / 2, 2 / 3, 1 / 2])
 
-    def test_first_in_every_list_is_1(self) -> None:
-        found = candidates({"semantic": leg([0.8], [1]), "text": leg([3.0], [1])})
-        assert fuse(found, {"semantic": 0.7, "text": 0.3}, RRF).scores.tolist() == [1.0]
-
-    def test_a_leg_that_found_nothing_counts(self) -> None:
-        found = candidates({"semantic": leg([0.8], [1]), "text": leg([0.0], [0])})
-        assert fuse(found, {"semantic": 0.7, "text": 0.3}, RRF).scores == pytest.approx([0.7])
-
-    def test_a_score_filled_in_has_no_rank(self) -> None:
-        found = candidates({"text": leg([8.0, 7.9], [1, 0])})
-        assert fuse(found, {"text": 1.0}, RRF).scores.tolist() == [1.0, 0.0]
-
-    def test_all_exact_hits_are_first(self) -> None:
-        found = candidates({"exact": leg([1.0, 0.5, 1.0, 0.0], [1, 3, 0, 0])})
-        assert fuse(found, {"exact": 1.0}, RRF).scores.tolist() == [1.0, 1.0, 1.0, 0.0]
-        unfilled = RRF.model_copy(update={"fill": False})
-        assert fuse(found, {"exact": 1.0}, unfilled).scores.tolist() == [1.0, 1.0, 0.0, 0.0]
+    @pytest.mark.parametrize(
+        ("legs", "fill", "scores"),
+        [
+            pytest.param(
+                {"semantic": leg([0.8], [1]), "text": leg([3.0], [1])}, True, [1.0],
+                id="first in every list",
+            ),
+            pytest.param(
+                {"semantic": leg([0.8], [1]), "text": leg([0.0], [0])}, True, [2 / 3],
+                id="a leg that found nothing counts",
+            ),
+            pytest.param(
+                {"text": leg([8.0, 7.9], [1, 0])}, True, [1.0, 0.0], id="filled in, it has no rank"
+            ),
+            pytest.param(
+                {"exact": leg([1.0, 0.5, 1.0, 0.0], [1, 3, 0, 0])}, True, [1.0, 1.0, 1.0, 0.0],
+                id="all exact hits are first",
+            ),
+            pytest.param(
+                {"exact": leg([1.0, 0.5, 1.0, 0.0], [1, 3, 0, 0])}, False, [1.0, 1.0, 0.0, 0.0],
+                id="exact hits of the leg's own list",
+            ),
+        ],
+    )  # fmt: skip
+    def test_scores(self, legs: dict[Leg, LegScores], fill: bool, scores: list[float]) -> None:
+        scoring = RRF.model_copy(update={"fill": fill})
+        weights: dict[Leg, float] = {"semantic": 1.0, "text": 0.5, "exact": 1.0}
+        assert fuse(candidates(legs), weights, scoring).scores == pytest.approx(scores)
 
     def test_the_exact_leg_does_not_move_the_low_end(self) -> None:
         """A wording is held or not: no hit is the last of its list, whatever the leg's weight."""
@@ -179,90 +189,73 @@ class TestLinear:
         fused = fuse(found, {"semantic": 1.0}, ScoringPrefs(), floor=0.7)
         assert fused.scores == pytest.approx([1.0, 0.5, 0.0, 0.0])
 
-    def test_absolute_inner_products_above_1_keep_their_order(self) -> None:
-        assert normalised("semantic", [8.0, 6.0, -2.0], "absolute") == [1.0, 0.75, 0.0]
+    @pytest.mark.parametrize(
+        ("method", "name", "scores", "expected"),
+        [
+            ("absolute", "semantic", [8.0, 6.0, -2.0], [1.0, 0.75, 0.0]),  # inner products above 1
+            ("theoretical", "semantic", [0.6, 0.2, -1.0], [1.0, 0.75, 0.0]),
+            ("theoretical", "text", [8.0, 2.0, 0.0], [1.0, 0.25, 0.0]),
+            ("minmax", "semantic", [0.9, 0.5, 0.4], [1.0, 0.2, 0.0]),
+            ("minmax", "text", [8.0, 4.0, 0.0], [1.0, 0.5, 0.0]),
+            ("zscore", "text", [5.0, 1.0], [4 / 6, 2 / 6]),  # mean 3, standard deviation 2
+            (
+                "zscore",
+                "text",
+                [9.0, 7.0, 5.0, 5.0, 4.0, 4.0, 4.0, 2.0],  # mean 5, standard deviation 2
+                [5 / 6, 4 / 6, *[3 / 6] * 2, *[2.5 / 6] * 3, 1.5 / 6],
+            ),
+            ("zscore", "text", [9.0] + [1.0] * 30, [1.0]),  # ends at three deviations
+            ("sigmoid", "text", [5.0, 1.0], [0.7310586, 0.2689414]),
+            *((m, "exact", [1.0, 0.5, 0.0, 0.0], [1.0, 0.5, 0.0, 0.0]) for m in NORMALISATIONS),
+        ],
+    )
+    def test_normalised(
+        self, method: Normalisation, name: Leg, scores: list[float], expected: list[float]
+    ) -> None:
+        found = normalised(name, scores, method)
+        assert found[: len(expected)] == pytest.approx(expected)
 
-    def test_theoretical(self) -> None:
-        assert normalised("semantic", [0.6, 0.2, -1.0], "theoretical") == pytest.approx(
-            [1.0, 0.75, 0.0]
-        )
-        assert normalised("text", [8.0, 2.0, 0.0], "theoretical") == [1.0, 0.25, 0.0]
-
-    def test_minmax(self) -> None:
-        assert normalised("semantic", [0.9, 0.5, 0.4], "minmax") == pytest.approx([1.0, 0.2, 0.0])
-        assert normalised("text", [8.0, 4.0, 0.0], "minmax") == [1.0, 0.5, 0.0]
-
-    def test_zscore(self) -> None:
-        # mean 3, standard deviation 2
-        assert normalised("text", [5.0, 1.0], "zscore") == pytest.approx([4 / 6, 2 / 6])
-        # mean 5, standard deviation 2
-        values = normalised("text", [9.0, 7.0, 5.0, 5.0, 4.0, 4.0, 4.0, 2.0], "zscore")
-        assert values == pytest.approx([5 / 6, 4 / 6, *[3 / 6] * 2, *[2.5 / 6] * 3, 1.5 / 6])
-
-    def test_zscore_ends_at_three_deviations(self) -> None:
-        assert normalised("text", [9.0] + [1.0] * 30, "zscore")[0] == 1.0
-
-    def test_sigmoid(self) -> None:
-        high, low = normalised("text", [5.0, 1.0], "sigmoid")
-        assert (high, low) == pytest.approx((0.7310586, 0.2689414))
-
-    def test_none_is_the_plain_weighted_sum(self) -> None:
-        found = candidates({"semantic": leg([0.9, 0.5], [1, 2]), "text": leg([0.2, 0.6], [2, 1])})
+    @pytest.mark.parametrize(
+        ("cosines", "words", "raw", "full", "contribution"),
+        [
+            pytest.param([0.9, 0.5], [0.2, 0.6], [0.69, 0.53], 1.0, [0.06, 0.18], id="sum"),
+            pytest.param([0.9, 0.5], [5.0, 9.0], [2.13, 3.05], 3.05, [1.5, 2.7], id="above 1"),
+            pytest.param([0.5, -0.2], [0.0, 0.1], [0.35, -0.11], 1.0, [0.0, 0.0], id="below 0"),
+        ],
+    )
+    def test_none_is_the_weighted_sum_divided_by_the_best_if_that_is_above_1(
+        self,
+        cosines: list[float],
+        words: list[float],
+        raw: list[float],
+        full: float,
+        contribution: list[float],
+    ) -> None:
+        found = candidates({"semantic": leg(cosines, [1, 2]), "text": leg(words, [2, 1])})
         fused = fuse(found, {"semantic": 0.7, "text": 0.3}, linear("none"))
-        assert fused.raw == pytest.approx([0.69, 0.53])
-        assert fused.scores == pytest.approx([0.69, 0.53])
-
-    def test_none_divides_by_the_best_if_that_is_above_1(self) -> None:
-        found = candidates({"semantic": leg([0.9, 0.5], [1, 2]), "text": leg([5.0, 9.0], [2, 1])})
-        fused = fuse(found, {"semantic": 0.7, "text": 0.3}, linear("none"))
-        assert fused.raw == pytest.approx([2.13, 3.05])
-        assert fused.scores == pytest.approx([2.13 / 3.05, 1.0])
-        assert fused.parts["text"].contribution == pytest.approx([1.5 / 3.05, 2.7 / 3.05])
-
-    def test_none_has_no_score_below_0(self) -> None:
-        found = candidates({"semantic": leg([0.5, -0.2], [1, 2]), "text": leg([0.0, 0.1], [0, 1])})
-        fused = fuse(found, {"semantic": 1.0, "text": 1.0}, linear("none"))
-        assert fused.raw == pytest.approx([0.5, -0.1])
-        assert fused.scores.tolist() == [0.5, 0.0]
-        assert fused.parts["text"].contribution.tolist() == [0.0, 0.0]
-
-    @pytest.mark.parametrize("method", [m for m in NORMALISATIONS if m != "none"])
-    def test_exact_wording_counts_as_it_is(self, method: Normalisation) -> None:
-        assert normalised("exact", [1.0, 0.5, 0.0, 0.0], method) == [1.0, 0.5, 0.0, 0.0]
+        assert fused.raw == pytest.approx(raw)
+        assert fused.scores == pytest.approx([max(0.0, value / full) for value in raw])
+        assert fused.parts["text"].contribution * full == pytest.approx(contribution)
 
 
 class TestEqualScores:
-    @pytest.mark.parametrize("count", [1, 3])
     @pytest.mark.parametrize(
-        ("method", "matched"),
+        ("method", "matched", "cosine"),
         [
-            ("absolute", 1.0),
-            ("theoretical", 1.0),
-            ("minmax", 1.0),
-            ("zscore", 0.5),
-            ("sigmoid", 0.5),
+            ("absolute", 1.0, 0.0),
+            ("theoretical", 1.0, 1.0),
+            ("minmax", 1.0, 1.0),
+            ("zscore", 0.5, 0.5),
+            ("sigmoid", 0.5, 0.5),
         ],
     )
-    def test_words_that_match_equally_well_and_not_at_all(
-        self, method: Normalisation, matched: float, count: int
+    def test_words_that_match_equally_well_and_not_at_all_and_vectors_equally_far(
+        self, method: Normalisation, matched: float, cosine: float
     ) -> None:
-        assert normalised("text", [2.5] * count, method) == [matched] * count
-        assert normalised("text", [0.0] * count, method) == [0.0] * count
-
-    @pytest.mark.parametrize(
-        ("method", "value"),
-        [
-            ("absolute", 0.0),
-            ("theoretical", 1.0),
-            ("minmax", 1.0),
-            ("zscore", 0.5),
-            ("sigmoid", 0.5),
-        ],
-    )
-    def test_vectors_that_are_equally_far(self, method: Normalisation, value: float) -> None:
-        assert normalised("semantic", [-0.1, -0.1], method) == [value] * 2
-
-    def test_opposite_vectors(self) -> None:
+        for count in (1, 3):
+            assert normalised("text", [2.5] * count, method) == [matched] * count
+            assert normalised("text", [0.0] * count, method) == [0.0] * count
+        assert normalised("semantic", [-0.1, -0.1], method) == [cosine] * 2
         assert normalised("semantic", [-1.0], "theoretical") == [0.0]
 
     @pytest.mark.parametrize("method", ["zscore", "sigmoid"])

@@ -31,7 +31,7 @@ STAGES = [
     ("search", {**MANY, **LATE}, late, "index_text"),
     ("search", MANY, Highlighter, "snippet"),
     ("search", MANY, retriever, "_evidence"),
-    ("retrieve", LONG, retriever, "as_result"),
+    ("retrieve", LONG, retriever, "_as_result"),
     ("retrieve", LONG, pipeline, "cited_section"),
     ("retrieve", {**LONG, "diversity": {"mmr": 0.5}}, stages, "checkpoint"),
     ("retrieve", {**LONG, "explain": "candidates"}, explain, "breakdown_fields"),

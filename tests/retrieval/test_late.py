@@ -25,8 +25,8 @@ from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
 from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import fuse
-from lagotto.retrieval.late import LateChunking, bm25, index_text, late_candidates, late_chunker
-from lagotto.retrieval.plan import LegQueries, QueryPlan
+from lagotto.retrieval.late import bm25, chunk_maker, index_text, late_candidates, late_chunker
+from lagotto.retrieval.recall import LegQueries, QueryPlan
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.retrieval.stages import above, cap, document_of, rank
 from lagotto.stores.base import Store
@@ -107,25 +107,22 @@ async def evidence(
     cached: bool = True,
 ) -> LateEvidence:
     """The candidates through the stages that every candidate goes through."""
-    late = LateChunking(
-        chunker_id=chunker_id,
-        tokenizer=embedder.tokenizer,
-        vectors=ChunkEmbedder(embedder),
-        cache=store.chunk_cache if cached else None,
-    )
+    cache = store.chunk_cache if cached else None
+    vectors = ChunkEmbedder(embedder)
+    maker = chunk_maker(prefs, chunker_id=chunker_id, vectors=vectors, cache=cache)
     async with store.view(prefs.filters) as view:
         plan = query.plan(prefs)
-        found = await late_candidates(view, documents, plan=plan, prefs=prefs, late=late)
-        fused = fuse(found.candidates, plan.weights, prefs.scoring)
-        everything = len(found.candidates.keys)
+        source, found = await late_candidates(view, documents, plan=plan, prefs=prefs, maker=maker)
+        fused = fuse(found, plan.weights, prefs.scoring)
+        everything = len(found.keys)
         rows = np.arange(everything)
-        passages = await found.source.passages(found.candidates.keys)
+        passages = await source.passages(found.keys)
         ranked = above(
-            rank(passages, rows, found.candidates, fused.scores, count=everything),
+            rank(passages, rows, found, fused.scores, count=everything),
             prefs.scoring.min_score,
         )
     capped = cap(ranked, key=document_of, most=prefs.per_item_chunk_cap)[: prefs.top_k_chunks]
-    legs = [leg_scores(item.row, found.candidates, fused) for item in capped]
+    legs = [leg_scores(item.row, found, fused) for item in capped]
     by_name = {(item.collection, item.id): item for item in documents}
     items = [
         LateItem(
@@ -137,7 +134,7 @@ async def evidence(
         )
         for item, said in zip(capped, legs, strict=True)
     ]
-    return LateEvidence(items, found.counts)
+    return LateEvidence(items, +maker.counts)
 
 
 class Base:
@@ -469,14 +466,12 @@ class TestStrategies(OnStore):
         for one, two in zip(both.items, late.items, strict=True):
             assert one.score == pytest.approx(two.score, abs=0.02)
 
-    async def test_mixed_makes_chunks_of_another_size(self, mixed: Base) -> None:
+    @pytest.mark.parametrize("chunking", [{"max_chunk_tokens": 24}, {"include_headers": False}])
+    async def test_mixed_makes_chunks_that_are_not_stored(
+        self, mixed: Base, chunking: dict[str, object]
+    ) -> None:
         query = LateQuery(None, await mixed.vector("seals"))
-        prefs = LATE.replace(chunking={"strategy": "mixed", "max_chunk_tokens": 24})
-        assert "chunks_stored" not in (await mixed.ask(query, prefs)).counts
-
-    async def test_mixed_makes_chunks_without_headers(self, mixed: Base) -> None:
-        query = LateQuery(None, await mixed.vector("seals"))
-        prefs = LATE.replace(chunking={"strategy": "mixed", "include_headers": False})
+        prefs = LATE.replace(chunking={"strategy": "mixed", **chunking})
         assert "chunks_stored" not in (await mixed.ask(query, prefs)).counts
 
     async def test_precomputed_takes_what_is_stored(self, mixed: Base) -> None:

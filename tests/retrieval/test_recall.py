@@ -10,8 +10,15 @@ from lagotto.filters import And
 from lagotto.indexes.text_query import TextQuery
 from lagotto.prefs import Normalisation, RetrievalPrefs
 from lagotto.retrieval.fusion import Candidates, LegScores
-from lagotto.retrieval.plan import ExactQuery, LegQueries
-from lagotto.retrieval.recall import AHEAD, FusionPlan, Recall, boost, by_distance
+from lagotto.retrieval.recall import (
+    AHEAD,
+    ExactQuery,
+    FusionPlan,
+    LegQueries,
+    Recall,
+    boost,
+    by_distance,
+)
 from lagotto.stores.base import HybridQuery, View
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.stores import EMBEDDER, entries, entry, text_query

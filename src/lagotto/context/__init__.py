@@ -6,9 +6,8 @@ from lagotto._internal.registry import lazy_exports
 from lagotto.context.budget import TokenCounter, token_counter
 from lagotto.context.cite import Citation, CitationKey, CitedPassage, resolve
 from lagotto.context.formats import PackFormat
-from lagotto.context.pack import ContextPack, SelectedChunk, as_pack, build_pack
+from lagotto.context.pack import ContextPack, ContextTrace, SelectedChunk, as_pack, build_pack
 from lagotto.context.passages import expand_neighbors
-from lagotto.context.trace import ContextTrace
 
 if TYPE_CHECKING:
     from lagotto.context.answer_check import AnswerCheck, Claim, Quote, check_answer
@@ -34,13 +33,5 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "answer_check": (
-            "AnswerCheck",
-            "Claim",
-            "Quote",
-            "check_answer",
-        ),
-    },
+    __name__, {"answer_check": ("AnswerCheck", "Claim", "Quote", "check_answer")}
 )

@@ -11,20 +11,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from decimal import Decimal
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from pydantic import Field
 
 from lagotto.chunkers.boundaries import Boundaries
-from lagotto.context.facts import (
-    all_numbers,
-    capitalises_nouns,
-    names,
-    numbers,
-    words_of,
-)
 from lagotto.context.pack import ContextPack
 from lagotto.context.passages import stitched
 from lagotto.documents import Record, Span
@@ -106,7 +100,7 @@ class AnswerCheck(Record):
     may_be_uncited: bool = False
     unknown_markers: tuple[int, ...] = ()
     missing_quotes: tuple[Quote, ...] = ()
-    ok: bool = Field(default_factory=lambda fields: _nothing_wrong(fields))
+    ok: bool = Field(default_factory=lambda fields: AnswerCheck(ok=False, **fields)._is_right)
 
     @property
     def uncited(self) -> tuple[Claim, ...]:
@@ -118,12 +112,10 @@ class AnswerCheck(Record):
         """The sentences with numbers or names that what they cite lacks, or that don't follow."""
         return tuple(one for one in self.claims if one.missing or one.follows is False)
 
-
-def _nothing_wrong(fields: Mapping[str, Any]) -> bool:
-    found = AnswerCheck(ok=False, **fields)
-    cited = found.may_be_uncited or not found.uncited
-    wrong = found.unknown_markers or found.missing_quotes or found.unsupported
-    return bool(found.claims) and cited and not wrong
+    @property
+    def _is_right(self) -> bool:
+        wrong = self.unknown_markers or self.missing_quotes or self.unsupported
+        return bool(self.claims) and (self.may_be_uncited or not self.uncited) and not wrong
 
 
 def check_answer(
@@ -134,15 +126,19 @@ def check_answer(
     Markers are [1], [2][3], [1, 2] and [1-3], also as 【1】, [^1] or (1); one behind the full stop
     belongs to the sentence before it. `judge` is asked about each sentence that cites a passage.
     """
-    original, sources = answer, _sources(pack)
-    answer = _in_square_brackets(answer, sources)
-    quoted = quotations(answer)
-    facts = {marker: _Facts.of(source) for marker, source in sources.items()}
-    claims = tuple(
-        _checked(_claim(answer, span, quoted, sources), original, facts, judge)
-        for span in _sentences(answer, quoted)
-    )
-    named = dict.fromkeys(_markers(answer, sources))
+    sources = _sources(pack)
+    bracketed = _in_square_brackets(answer, sources)
+    quoted = quotations(bracketed)
+    found = []
+    for span in _sentences(bracketed, quoted):
+        claim = _claim(bracketed, span, quoted, sources)
+        cited = [sources[marker].text for marker in claim.markers if marker in sources]
+        changes: dict[str, Any] = {"text": answer[claim.start : claim.end]}  # in its own words
+        if judge and cited:
+            changes["follows"] = judge(_MARKER.sub("", claim.text).strip(), cited)
+        found.append(claim.model_copy(update=changes))
+    claims = tuple(found)
+    named = dict.fromkeys(_markers(bracketed, sources))
     return AnswerCheck(
         claims=claims,
         may_be_uncited=may_be_uncited,
@@ -170,37 +166,7 @@ def _in_square_brackets(answer: str, known: Collection[int]) -> str:
     return _PARENTHESES.sub(known_only, _OTHER_BRACKETS.sub(squared, answer))
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """What a passage has, with its citation: numbers and words."""
-
-    text: str
-    numbers: set[str]
-    words: set[str]
-    has_names: bool
-
-    @classmethod
-    def of(cls, source: FoldedText) -> _Facts:
-        shown = f"{source.label}\n{source.text}"
-        has_names = not capitalises_nouns(source.text)
-        return cls(source.text, all_numbers(shown), words_of(shown), has_names)
-
-
-def _checked(
-    claim: Claim, original: str, facts: Mapping[int, _Facts], judge: Judge | None
-) -> Claim:
-    """The claim, in its own words, with what the passages lack that it cites."""
-    text = original[claim.start : claim.end]
-    cited = [facts[marker] for marker in claim.markers if marker in facts]
-    if not cited:
-        return claim.model_copy(update={"text": text})
-    said = _MARKER.sub("", claim.text).strip()
-    follows = judge(said, [one.text for one in cited]) if judge else None
-    changes = {"text": text, "missing": tuple(_missing(said, cited)), "follows": follows}
-    return claim.model_copy(update=changes)
-
-
-def _missing(said: str, cited: Sequence[_Facts]) -> Iterator[str]:
+def _missing(said: str, cited: Sequence[FoldedText]) -> Iterator[str]:
     known = set().union(*(one.numbers for one in cited))
     yield from (written for value, written in numbers(said).items() if value not in known)
     words = set().union(*(one.words for one in cited))
@@ -212,32 +178,41 @@ def _missing(said: str, cited: Sequence[_Facts]) -> Iterator[str]:
 
 
 class FoldedText:
-    """A text in the form in which quotations are compared with it, made once."""
+    """A text as it is compared with quotations, and what it has, with its citation, of facts."""
 
     def __init__(self, text: str, *, start: int = 0, label: str = "") -> None:
         self.text = text
-        self.label = label
+        self._shown = f"{label}\n{text}"
         self._folded, self._offsets = _folded(text)
         self._start = start
         self._found: dict[str, Span | None] = {}
+
+    @cached_property
+    def numbers(self) -> set[str]:
+        return all_numbers(self._shown)
+
+    @cached_property
+    def words(self) -> set[str]:
+        return words_of(self._shown)
+
+    @cached_property
+    def has_names(self) -> bool:
+        return not capitalises_nouns(self.text)
 
     def locate(self, quote: str) -> Span | None:
         """The span of the text that `quote` quotes, None if there is none."""
         wanted = _folded(quote)[0].strip(_EDGES)
         if wanted not in self._found:
-            self._found[wanted] = self._find(wanted)
+            at = self._folded.find(wanted) if wanted else -1
+            span = None
+            if at >= 0:
+                last = self._offsets[at + len(wanted) - 1]
+                span = Span(self._start + self._offsets[at], self._start + last + 1)
+            self._found[wanted] = span
         return self._found[wanted]
-
-    def _find(self, wanted: str) -> Span | None:
-        at = self._folded.find(wanted)
-        if not wanted or at < 0:
-            return None
-        last = self._offsets[at + len(wanted) - 1]
-        return Span(self._start + self._offsets[at], self._start + last + 1)
 
 
 def _sources(pack: ContextPack) -> dict[int, FoldedText]:
-    """The passages by marker; offsets are those in their documents."""
     return {
         citation.marker: FoldedText(
             stitched(
@@ -287,19 +262,28 @@ def _behind_markers(answer: str, cut: int) -> int:
 def _claim(
     answer: str, span: Span, quoted: Sequence[Span], sources: Mapping[int, FoldedText]
 ) -> Claim:
+    """A sentence with what it names and quotes, and what the passages lack that it cites."""
     text = answer[span.start : span.end]
     markers = tuple(dict.fromkeys(_markers(text, sources)))
+    allowed = [marker for marker in markers or sources if marker in sources]
     first = bisect_left(quoted, span.start, key=lambda quote: quote.start)
-    inside = takewhile(
-        lambda quote: quote.end <= span.end, (quoted[i] for i in range(first, len(quoted)))
-    )
-    allowed = {marker: sources[marker] for marker in markers or sources if marker in sources}
+    quotes = []
+    for index in range(first, len(quoted)):
+        start, end = quoted[index]
+        if end > span.end:
+            break
+        located = ((marker, sources[marker].locate(answer[start:end])) for marker in allowed)
+        marker, source = next((pair for pair in located if pair[1]), (None, None))
+        quote = Quote(text=answer[start:end], start=start, end=end, found_in=marker, source=source)
+        quotes.append(quote)
+    cited = [sources[marker] for marker in markers if marker in sources]
     return Claim(
         text=text,
         start=span.start,
         end=span.end,
         markers=markers,
-        quotes=tuple(_quote(answer, quote, allowed) for quote in inside),
+        quotes=tuple(quotes),
+        missing=tuple(_missing(_MARKER.sub("", text).strip(), cited)) if cited else (),
     )
 
 
@@ -314,14 +298,6 @@ def _markers(text: str, known: Iterable[int]) -> Iterator[int]:
             yield last
 
 
-def _quote(answer: str, span: Span, allowed: Mapping[int, FoldedText]) -> Quote:
-    text = answer[span.start : span.end]
-    for marker, source in allowed.items():
-        if cited := source.locate(text):
-            return Quote(text=text, start=span.start, end=span.end, found_in=marker, source=cited)
-    return Quote(text=text, start=span.start, end=span.end)
-
-
 def quotations(text: str) -> list[Span]:
     """The spans of quoted words, without the marks around them."""
     found = []
@@ -332,28 +308,99 @@ def quotations(text: str) -> list[Span]:
     return found
 
 
-def locate(quote: str, text: str) -> Span | None:
-    """The span of `text` that `quote` quotes, None if there is none.
-
-    Punctuation at the ends of the quotation is the answer's own.
-    """
-    return FoldedText(text).locate(quote)
-
-
 def _folded(text: str) -> tuple[str, list[int]]:
     """The text in a normal form, and the offset of each of its characters in the original."""
-    pairs = list(_alike(text))
-    return "".join(char for char, _ in pairs), [offset for _, offset in pairs]
-
-
-def _alike(text: str) -> Iterator[tuple[str, int]]:
-    after_space = False
+    chars: list[str] = []
+    offsets: list[int] = []
     for offset, char in enumerate(text):
-        if char.isspace():
-            if not after_space:
-                yield " ", offset
-            after_space = True
+        is_space = char.isspace()
+        if is_space and offset and text[offset - 1].isspace():
             continue
-        after_space = False
-        for folded in _SAME.get(char, char.casefold()):
-            yield folded, offset
+        folded = " " if is_space else _SAME.get(char, char.casefold())
+        chars += folded
+        offsets += [offset] * len(folded)
+    return "".join(chars), offsets
+
+
+# Numbers and names are compared in one form: 1,749 is 1749, 5 % and five per cent are 5, a month is
+# also its number. A name is a capitalised word inside a sentence; in a language that capitalises
+# nouns, names can't be told, and none are found.
+_NUMBER = re.compile(
+    r"(?<![\w.])\d{1,3}(?:[,'’\u00a0\u202f]\d{3})+(?:\.\d+)?(?!\d)|\d+(?:[.,]\d+)?"
+)
+_ISO_MONTH = re.compile(r"(?<!\d)\d{4}-(\d\d)-\d\d(?!\d)")
+_NAME_WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
+_ENUMERATION = re.compile(r"\A\s*(?:[-*•]\s+)?(?:\d{1,3}[.)]\s+)?")
+_SENTENCE_ENDS = frozenset(".!?:…\n")
+_GROUPED = re.compile(r"[,'’\u00a0\u202f](?=\d{3}(?!\d))")
+
+_COUNTED = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen
+    fifteen sixteen seventeen eighteen nineteen twenty"""
+_TENS = "thirty forty fifty sixty seventy eighty ninety"
+_YEAR = """january february march april may june july august september october november
+    december"""
+_MONTHS = {word: str(number) for number, word in enumerate(_YEAR.split(), 1)}
+_NUMERALS = {
+    **{word: str(number) for number, word in enumerate(_COUNTED.split())},
+    **{word: str(10 * number) for number, word in enumerate(_TENS.split(), 3)},
+}
+_DIGITS = 28
+"""Characters of a number that is compared by value: as many digits are exact."""
+_NOUNS_CAPITALISED = 0.2
+"""From this share of capitalised words within sentences on, they are not only names."""
+
+
+def numbers(text: str) -> dict[str, str]:
+    """The numbers of a text as they are written, by their value."""
+    found: dict[str, str] = {}
+    for match in _NUMBER.finditer(_ENUMERATION.sub("", text)):
+        found.setdefault(_value(match[0]), match[0])
+    return found
+
+
+def all_numbers(text: str) -> set[str]:
+    """The values of numbers, numerals and months, for a text in which others are looked for."""
+    words = words_of(text)
+    named = {**_NUMERALS, **_MONTHS}
+    return {*map(_value, _NUMBER.findall(text)), *(named[word] for word in words & named.keys())}
+
+
+def names(text: str) -> list[str]:
+    """The capitalised words inside sentences, without a possessive ending."""
+    inner = list(_inner_words(_ENUMERATION.sub("", text)))
+    return list(dict.fromkeys(_bare(word) for word in inner if word[0].isupper() and len(word) > 1))
+
+
+def words_of(text: str) -> set[str]:
+    """The words of a text, and the names of months in its dates: 2025-03-04 has March."""
+    names = {number: name for name, number in _MONTHS.items()}
+    found = {_bare(match[0]).casefold() for match in _NAME_WORD.finditer(text)}
+    found.update(
+        names[_value(month)] for month in _ISO_MONTH.findall(text) if _value(month) in names
+    )
+    return found | {part for word in found for part in word.split("-")}
+
+
+def capitalises_nouns(text: str) -> bool:
+    """Whether so many words are capitalised that these can't all be names."""
+    inner = list(_inner_words(text))
+    return sum(word[0].isupper() for word in inner) > _NOUNS_CAPITALISED * max(1, len(inner))
+
+
+def _inner_words(text: str) -> Iterator[str]:
+    end: int | None = None
+    for match in _NAME_WORD.finditer(text):
+        if end is not None and _SENTENCE_ENDS.isdisjoint(text[end : match.start()]):
+            yield match[0]
+        end = match.end()
+
+
+def _bare(word: str) -> str:
+    for ending in ("'s", "’s", "'", "’"):
+        word = word.removesuffix(ending)
+    return word
+
+
+def _value(number: str) -> str:
+    plain = _GROUPED.sub("", number).replace(",", ".")
+    return format(Decimal(plain).normalize(), "f") if len(plain) <= _DIGITS else plain

@@ -15,8 +15,7 @@ from urllib.parse import quote, unquote
 from pydantic import Field
 
 from lagotto.chunkers.structure import Structure
-from lagotto.context.passages import PackPassage
-from lagotto.context.sections import covering
+from lagotto.context.passages import PackPassage, covering
 from lagotto.documents import ChunkSection, Document, Location, Span, digest
 from lagotto.errors import CitationError
 from lagotto.results import RetrievalResult, cited_row, format_citation, named_document
@@ -40,13 +39,10 @@ class CitationKey(NamedTuple):
     check: str = ""
 
     def __str__(self) -> str:
-        names = (
-            quote(name, safe="", errors="replace")  # surrogates, which no document's name has
-            for name in (self.collection, self.document_id)
-        )
-        return f"{'/'.join(names)}#{self.start}-{self.end}" + (
-            f"~{self.check}" if self.check else ""
-        )
+        # Surrogates, which no document's name has, are replaced.
+        collection, document_id = (quote(name, safe="", errors="replace") for name in self[:2])
+        check = f"~{self.check}" if self.check else ""
+        return f"{collection}/{document_id}#{self.start}-{self.end}{check}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -93,10 +89,9 @@ class CitedPassage(Location):
 
 
 def cite(passage: PackPassage, *, marker: int) -> Citation:
-    """The citation of a passage."""
     chunk = passage.lead.chunk
-    check = _check(passage.text)
-    key = CitationKey(chunk.collection, chunk.document_id, passage.start, passage.end, check)
+    check = digest(passage.text)[:8]
+    key = CitationKey(*chunk.document_ref, passage.start, passage.end, check)
     return Citation(
         marker=marker,
         key=str(key),
@@ -113,12 +108,12 @@ def cite(passage: PackPassage, *, marker: int) -> Citation:
 def key_of(hit: RetrievalResult) -> str:
     """The key by which the passage of a hit is cited; that of a mere title has an empty span."""
     text = hit.content if hit.end > hit.start else ""
-    return str(key_of_text(hit.collection, hit.document_id, hit.start, text))
+    return str(key_of_text(*hit.document_ref, hit.start, text))
 
 
 def key_of_text(collection: str, document_id: str, start: int, text: str) -> CitationKey:
     """The key of a text that starts at an offset of its document."""
-    return CitationKey(collection, document_id, start, start + len(text), _check(text))
+    return CitationKey(collection, document_id, start, start + len(text), digest(text)[:8])
 
 
 async def resolve(citation: Citation | str, *, document_of: DocumentOf) -> CitedPassage:
@@ -141,7 +136,7 @@ def cited(document: Document, key: CitationKey) -> CitedPassage:
         raise CitationError(
             f"{key}: there is no text there; the document has {len(document.text)} characters"
         )
-    if key.check and key.check != _check(text):
+    if key.check and key.check != digest(text)[:8]:
         raise CitationError(
             f"{key}: the document has changed since it was cited; search again, or leave out "
             f"~{key.check} to see the current text at these offsets"
@@ -171,7 +166,3 @@ def _paths(sections: Iterable[ChunkSection]) -> SectionPaths:
     """The headings of several sections; one is known by the location's own."""
     paths = tuple(dict.fromkeys(section.heading_path for section in sections))
     return paths if len(paths) > 1 else ()
-
-
-def _check(text: str) -> str:
-    return digest(text)[:8]

@@ -7,7 +7,7 @@ of another one gets a backslash, a fence is longer than any in the text, `<` and
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Literal, get_args
 
@@ -34,7 +34,6 @@ _MARKDOWN = re.compile(r"([\\`*\[\]<])")
 
 @cache
 def _not_xml() -> re.Pattern[str]:
-    """Characters that XML does not allow."""
     return re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -47,73 +46,35 @@ def _head_like() -> re.Pattern[str]:
 
 def block(marker: int, passage: PackPassage, *, format: PackFormat) -> str:  # noqa: A002
     """A passage under its marker, [1] first, to be joined with others."""
-    return _known(format)(marker, passage)
+    _check(format)
+    label = " ".join(passage.label.split())
+    before = CUT_BEFORE if passage.starts_cut else ""
+    text = before + passage.text.rstrip() + (CUT if passage.truncated else "")
+    if format == "markdown":
+        longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+        fence = "`" * max(3, longest + 1)
+        escaped = _MARKDOWN.sub(r"\\\1", label)
+        return f"**[{marker}]** {escaped}\n\n{fence}\n{text}\n{fence}"
+    if format == "xml":
+        from xml.sax.saxutils import escape, quoteattr  # imports a parser and URL openers
+
+        label, text = (_not_xml().sub("\ufffd", part) for part in (label, text))
+        head = f'<passage marker="[{marker}]" source={quoteattr(label)}>'
+        return f"{head}\n{escape(text)}\n</passage>"
+    if "[" in text:
+        text = _head_like().sub(r"\1\2\\[", text)
+    return f"[{marker}] {label}\n{text}"
 
 
 def join_blocks(parts: Sequence[str], *, format: PackFormat) -> str:  # noqa: A002
     """One text of all blocks; an empty one for none."""
-    _known(format)
+    _check(format)
     if format == "xml" and parts:
         return "\n".join(["<passages>", *parts, "</passages>"])
     return "\n\n".join(parts)
 
 
-def _known(format: PackFormat) -> Callable[[int, PackPassage], str]:  # noqa: A002
-    if format not in _BLOCKS:
-        raise UnknownNameError(
-            f'unknown format "{format}"; available: {", ".join(get_args(PackFormat))}'
-        )
-    return _BLOCKS[format]
-
-
-def _plain(marker: int, passage: PackPassage) -> str:
-    return f"[{marker}] {_line(passage.label)}\n{_unlike_heads(_shown(passage))}"
-
-
-def _markdown(marker: int, passage: PackPassage) -> str:
-    return f"**[{marker}]** {_literal(_line(passage.label))}\n\n{_fenced(_shown(passage))}"
-
-
-def _xml(marker: int, passage: PackPassage) -> str:
-    from xml.sax.saxutils import escape, quoteattr  # imports a parser and URL openers
-
-    return (
-        f'<passage marker="[{marker}]" source={quoteattr(_valid(_line(passage.label)))}>\n'
-        f"{escape(_valid(_shown(passage)))}\n</passage>"
-    )
-
-
-_BLOCKS: dict[PackFormat, Callable[[int, PackPassage], str]] = {
-    "plain": _plain,
-    "markdown": _markdown,
-    "xml": _xml,
-}
-
-
-def _shown(passage: PackPassage) -> str:
-    text = passage.text.rstrip()
-    before = CUT_BEFORE if passage.starts_cut else ""
-    return before + text + (CUT if passage.truncated else "")
-
-
-def _line(label: str) -> str:
-    return " ".join(label.split())
-
-
-def _unlike_heads(text: str) -> str:
-    return _head_like().sub(r"\1\2\\[", text) if "[" in text else text
-
-
-def _literal(text: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", text)
-
-
-def _fenced(text: str) -> str:
-    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text}\n{fence}"
-
-
-def _valid(text: str) -> str:
-    """Without the characters that XML has no way to write."""
-    return _not_xml().sub("\ufffd", text)
+def _check(format: str) -> None:  # noqa: A002
+    if format not in get_args(PackFormat):
+        names = ", ".join(get_args(PackFormat))
+        raise UnknownNameError(f'unknown format "{format}"; available: {names}')

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
 from typing import Any
+
+from pydantic import AliasChoices, Field, computed_field, model_validator
 
 from lagotto._internal.concurrency import in_thread, with_checkpoints
 from lagotto._internal.display import as_html, counted, excerpt
@@ -14,6 +17,7 @@ from lagotto.context.budget import TokenCounter, fit, most_telling, shortened_to
 from lagotto.context.cite import Citation, cite
 from lagotto.context.formats import PackFormat, block, join_blocks
 from lagotto.context.passages import (
+    ROLES,
     Known,
     PackPassage,
     PackRole,
@@ -23,13 +27,13 @@ from lagotto.context.passages import (
     merged,
 )
 from lagotto.context.selection import PackSelection, Room, StopRule, no_room, select
-from lagotto.context.trace import ContextTrace, traced
-from lagotto.documents import Chunk, Location, Record
+from lagotto.documents import Chunk, DocumentRef, Location, Record
 from lagotto.prefs import CiteBy, ContextPrefs
-from lagotto.results import RetrievalResult, Score, TracedCandidate
+from lagotto.rerankers.base import RerankResult
+from lagotto.results import RetrievalResult, RetrievalStats, Score, TracedCandidate
 from lagotto.retrieval.documents import Highlighter
 from lagotto.retrieval.pipeline import Outcome
-from lagotto.retrieval.retriever import as_list, results_of, traced_candidates
+from lagotto.retrieval.retriever import as_list, results_of
 
 
 class SelectedChunk(Location):
@@ -50,6 +54,60 @@ class SelectedChunk(Location):
     score: Score
     text: str
     truncated: bool = False
+
+
+class RoleCount(Record):
+    """The number of chunks in one role: found, and kept."""
+
+    found: int = 0
+    kept: int = 0
+
+
+class Dropped(Record):
+    """A chunk that was dropped, and why; `token_count` is its own, without markup."""
+
+    chunk_id: str
+    collection: str
+    document_id: str
+    document_title: str | None = None
+    role: PackRole
+    token_count: int = 0
+    reason: str
+
+
+class ContextTrace(Record):
+    """How a pack was made.
+
+    `candidates`, also as `pinecone_candidates`, are what the legs found: all of it if the search
+    says how many candidates each brings, else the best. `rerank_results` are what the reranker said
+    of those that it saw. `truncated` are the chunks that were cut at a
+    sentence; `notes` say what else did not go as it should, and why a pack is empty; `stats` are
+    those of the search, as in a bundle.
+    """
+
+    candidates: tuple[TracedCandidate, ...] = Field(
+        default=(), validation_alias=AliasChoices("candidates", "pinecone_candidates")
+    )
+    rerank_results: tuple[RerankResult, ...] = ()
+    final_token_count: int = 0
+    expansion_stats: dict[PackRole, RoleCount] = Field(default_factory=dict)
+    dropped: tuple[Dropped, ...] = ()
+    truncated: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    stats: RetrievalStats = RetrievalStats()
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def pinecone_candidates(self) -> tuple[TracedCandidate, ...]:
+        """`candidates`, under the name that one vendor's users know them by."""
+        return self.candidates
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_of_two_names(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and "candidates" in given:
+            return {name: value for name, value in given.items() if name != "pinecone_candidates"}
+        return given
 
 
 class ContextPack(Record):
@@ -89,31 +147,43 @@ class ContextPack(Record):
 async def as_pack(outcome: Outcome, *, count: TokenCounter) -> ContextPack:
     """The pack view of a search."""
     request, scored = outcome.request, outcome.scored
+    prefs = request.preferences
     results = await as_list(outcome)
-    reranked = await results_of(outcome.verdicts, scored) if scored else []
+    # The rule is for scores that it was fitted on: neither a reranker's nor relative ones.
+    fills = prefs.context.fill or outcome.verdicts or not prefs.has_absolute_scores()
+    found = [(item.passage.chunk.id, item.passage.document.ref) for item in outcome.initial]
     with outcome.diagnostics.stage("pack"):
         pack = await build_pack(
             request.query,
             results=results,
             chunks=outcome.surroundings,
             count=count,
-            prefs=request.preferences.context,
+            prefs=prefs.context,
             format=request.format,
-            candidates=traced_candidates(outcome.initial),
-            reranked=reranked,
+            candidates=_candidates(found, [item.score for item in outcome.initial]),
+            reranked=await results_of(outcome.verdicts, scored) if scored else [],
             notes=results.degraded,
-            stop=_stop_rule(outcome),
+            stop=None if fills else StopRule(),
         )
-    stats = outcome.diagnostics.stats(request.preferences, results.stats.counts)
+    stats = outcome.diagnostics.stats(prefs, results.stats.counts)
     trace = pack.trace.model_copy(update={"stats": stats})
     return pack.model_copy(update={"trace": trace})
 
 
-def _stop_rule(outcome: Outcome) -> StopRule | None:
-    """The rule for scores that it was fitted on: neither a reranker's nor relative ones."""
-    prefs = outcome.request.preferences
-    fills = prefs.context.fill or bool(outcome.verdicts)
-    return None if fills or not prefs.has_absolute_scores() else StopRule()
+def _candidates(
+    names: Iterable[tuple[str, DocumentRef]], scores: Iterable[float]
+) -> tuple[TracedCandidate, ...]:
+    """Chunks by id and document, with their scores, best first."""
+    return tuple(
+        TracedCandidate(
+            chunk_id=chunk_id,
+            collection=document.collection,
+            document_id=document.id,
+            rank=rank,
+            score=score,
+        )
+        for rank, ((chunk_id, document), score) in enumerate(zip(names, scores, strict=True), 1)
+    )
 
 
 async def build_pack(
@@ -168,21 +238,97 @@ def _packed(
         selection = _by_worth(results, known, frame, prefs, query, stop)
     kept = list(selection.taken.values())
     passages = frame.passages(kept)
-    text = frame.join(frame.render(passages))
+    text = frame.text(passages)
     tokens = frame.count(text)
+    markers = {
+        piece.name: marker for marker, passage in enumerate(passages, 1) for piece in passage.pieces
+    }
     return ContextPack(
         query=query,
         context_pack=text,
         tokens=tokens,
         citations=tuple(cite(passage, marker=marker) for marker, passage in enumerate(passages, 1)),
-        selected_chunks=_selected(kept, passages),
-        trace=traced(
+        selected_chunks=tuple(
+            SelectedChunk(
+                chunk_id=piece.chunk.id,
+                collection=piece.chunk.collection,
+                document_id=piece.chunk.document_id,
+                document_title=piece.hit.document_title,
+                document_source=piece.hit.document_source,
+                role=piece.role,
+                marker=markers[piece.name],
+                rank=piece.hit.rank,
+                score=piece.hit.score,
+                text=piece.chunk.text,
+                **piece.chunk.location_fields(),
+                truncated=piece.truncated,
+            )
+            for piece in kept
+        ),
+        trace=_trace(
             results,
             selection=selection,
             tokens=tokens,
             max_tokens=prefs.max_tokens,
             **traced_fields,
         ),
+    )
+
+
+def _trace(
+    results: Sequence[RetrievalResult],
+    *,
+    candidates: Sequence[TracedCandidate],
+    reranked: Sequence[RetrievalResult],
+    selection: PackSelection,
+    tokens: int,
+    max_tokens: int,
+    notes: Sequence[str],
+) -> ContextTrace:
+    found, kept = selection.found.values(), selection.taken.values()
+    notes = (*notes, *selection.notes)
+    if not results:
+        notes = (*notes, "empty: nothing was found")
+    elif not kept and not selection.notes:
+        notes = (*notes, f"empty: {max_tokens} tokens are too few for even a part of a hit")
+    if not candidates:
+        fused = [(item.breakdown.fused_score, item) for item in results]
+        scored = [(item.score if score is None else score, item) for score, item in fused]
+        scored.sort(key=lambda pair: (-pair[0], pair[1].rank))
+        names = ((item.child_id or item.chunk_id, item.document_ref) for _, item in scored)
+        candidates = _candidates(names, [score for score, _ in scored])
+    roles = Counter(piece.role for piece in found), Counter(piece.role for piece in kept)
+    return ContextTrace(
+        candidates=tuple(candidates),
+        rerank_results=tuple(
+            RerankResult(
+                chunk_id=result.child_id or result.chunk_id,
+                relevance_score=100 * result.breakdown.rerank_score,
+                answerability=result.answerable,
+                key_evidence=result.content[slice(*result.evidence)] if result.evidence else None,
+            )
+            for result in reranked
+            if result.breakdown.rerank_score is not None
+        ),
+        final_token_count=tokens,
+        expansion_stats={
+            role: RoleCount(found=roles[0][role], kept=roles[1][role]) for role in ROLES
+        },
+        dropped=tuple(
+            Dropped(
+                chunk_id=piece.chunk.id,
+                collection=piece.chunk.collection,
+                document_id=piece.chunk.document_id,
+                document_title=piece.hit.document_title,
+                role=piece.role,
+                token_count=piece.chunk.token_count,
+                reason=selection.reasons[name],
+            )
+            for name, piece in selection.found.items()
+            if name not in selection.taken
+        ),
+        truncated=tuple(piece.chunk.id for piece in kept if piece.truncated),
+        notes=tuple(notes),
     )
 
 
@@ -206,28 +352,24 @@ class _Frame:
         found = merged(pieces, cite_by=self.cite_by, adjoining=self.adjoining)
         return [self.known.setdefault(_name(passage), passage) for passage in found]
 
-    def blocks(self, pieces: Sequence[Piece]) -> list[str]:
-        """The passages of a pack as text; what was rendered before is not rendered again."""
-        return self.render(self.passages(pieces))
-
-    def render(self, passages: Sequence[PackPassage]) -> list[str]:
+    def text(self, passages: Sequence[PackPassage]) -> str:
+        """The whole text; what was rendered before is not rendered again."""
         made = []
         for marker, passage in enumerate(with_checkpoints(passages), 1):
             key = (marker, id(passage))
             if key not in self.rendered:
                 self.rendered[key] = block(marker, passage, format=self.format)
             made.append(self.rendered[key])
-        return made
+        return self.join(made)
 
     def fits(self, budget: int) -> Callable[[Sequence[Piece]], bool]:
         """Whether the whole text of a pack stays within the budget."""
-        return lambda pieces: self.count(self.join(self.blocks(pieces))) <= budget
+        return lambda pieces: self.count(self.text(self.passages(pieces))) <= budget
 
     def join(self, parts: Sequence[str]) -> str:
         return join_blocks(parts, format=self.format)
 
     def size(self, passage: PackPassage) -> int:
-        """The tokens of a passage, under a marker of two digits."""
         return self.count(block(10, passage, format=self.format))
 
     def room(self, budget: int) -> Room:
@@ -245,15 +387,12 @@ def _name(passage: PackPassage) -> Hashable:
 def _by_roles(
     results: Sequence[RetrievalResult], known: Known, frame: _Frame, prefs: ContextPrefs
 ) -> PackSelection:
-    """The strongest pieces by role and rank that fit."""
-    selection = PackSelection()
+    selection, budget = PackSelection(), prefs.max_tokens
     found = expand(results, known, prefs)
     kept = fit(
         found,
-        blocks=frame.blocks,
-        join=frame.join,
-        count=frame.count,
-        budget=prefs.max_tokens,
+        fits=frame.fits(budget),
+        take=frame.room(budget).take,
         minimum=prefs.min_primary_hits_to_keep,
     )
     taken = {piece.name: piece for piece in kept}
@@ -263,9 +402,9 @@ def _by_roles(
         if piece.name in taken:
             selection.take(taken[piece.name])
         elif piece is strongest:
-            selection.leave(piece, no_room(prefs.max_tokens))
+            selection.leave(piece, no_room(budget))
         else:
-            selection.leave(piece, f"a stronger chunk did not fit into {prefs.max_tokens} tokens")
+            selection.leave(piece, f"a stronger chunk did not fit into {budget} tokens")
     return selection
 
 
@@ -277,7 +416,6 @@ def _by_worth(
     query: str,
     stop: StopRule | None,
 ) -> PackSelection:
-    """The pieces that are worth most and fit."""
     highlighter = Highlighter(query)
 
     def shorten(piece: Piece, fits: Callable[[Piece], bool]) -> Piece | None:
@@ -296,28 +434,3 @@ def _by_worth(
         for piece in shortened_to_fit(list(selection.found.values())[:1], fits):
             selection.take(piece)
     return selection
-
-
-def _selected(kept: Sequence[Piece], passages: Sequence[PackPassage]) -> tuple[SelectedChunk, ...]:
-    markers = {
-        piece.name: marker for marker, passage in enumerate(passages, 1) for piece in passage.pieces
-    }
-    return tuple(_selected_chunk(piece, markers[piece.name]) for piece in kept)
-
-
-def _selected_chunk(piece: Piece, marker: int) -> SelectedChunk:
-    chunk, hit = piece.chunk, piece.hit
-    return SelectedChunk(
-        chunk_id=chunk.id,
-        collection=chunk.collection,
-        document_id=chunk.document_id,
-        document_title=hit.document_title,
-        document_source=hit.document_source,
-        role=piece.role,
-        marker=marker,
-        rank=hit.rank,
-        score=hit.score,
-        text=chunk.text,
-        **chunk.location_fields(),
-        truncated=piece.truncated,
-    )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Literal
 
 from lagotto._internal.concurrency import with_checkpoints
-from lagotto.context.sections import Range, covering, sections_of
 from lagotto.documents import Chunk, ChunkSection, DocumentRef, Location, common_path
 from lagotto.prefs import CiteBy, ContextPrefs
 from lagotto.results import RetrievalResult, cited_row, format_citation
+
+Range = tuple[int, int]
 
 Known = Mapping[DocumentRef, Sequence[Chunk]]
 """The chunks that were read of each document."""
@@ -46,17 +47,15 @@ def expand(results: Sequence[RetrievalResult], known: Known, prefs: ContextPrefs
 def _family(
     hit: RetrievalResult, known: Known, prefs: ContextPrefs
 ) -> tuple[list[Piece], list[Piece], list[Piece]]:
-    """A hit with its parent, its siblings, and chunks of other pages."""
     chunks = known.get(hit.document_ref, ())
-    stored = _stored(hit, chunks)
-    primary = stored or _standing_alone(hit)
-    own = [Piece(primary, "primary", hit)]
+    own = [primary_of(hit, known)]
+    primary = own[0].chunk
     if prefs.include_parents:
         own += [Piece(chunk, "parent", hit) for chunk in chunks if chunk.id == primary.parent_id]
-    if stored is None:
+    if not any(chunk is primary for chunk in chunks):  # only what the hit has of it
         return own, [], []
-    near = siblings(stored, chunks, count=prefs.neighbor_same_page)
-    across = cross_page(stored, chunks, count=prefs.neighbor_cross_page)
+    near = siblings(primary, chunks, count=prefs.neighbor_same_page)
+    across = cross_page(primary, chunks, count=prefs.neighbor_cross_page)
     return (
         own,
         [Piece(chunk, "sibling", hit) for chunk in near],
@@ -66,17 +65,13 @@ def _family(
 
 def primary_of(hit: RetrievalResult, known: Known) -> Piece:
     """The piece of a hit: the chunk that was found, or what the hit has of it."""
-    stored = _stored(hit, known.get(hit.document_ref, ()))
+    name = hit.child_id or hit.chunk_id
+    chunks = known.get(hit.document_ref, ())
+    stored = next((chunk for chunk in chunks if chunk.id == name), None)
     return Piece(stored or _standing_alone(hit), "primary", hit)
 
 
-def _stored(hit: RetrievalResult, chunks: Sequence[Chunk]) -> Chunk | None:
-    name = hit.child_id or hit.chunk_id
-    return next((chunk for chunk in chunks if chunk.id == name), None)
-
-
 def _standing_alone(hit: RetrievalResult) -> Chunk:
-    """The chunk of a hit, with the fields that the hit has."""
     return Chunk(
         id=hit.chunk_id,
         collection=hit.collection,
@@ -109,9 +104,9 @@ def siblings(chunk: Chunk, all_chunks: Sequence[Chunk], *, count: int) -> list[C
     In a document without pages they are simply the chunks before and behind.
     """
     before, behind = _sides(chunk, all_chunks)
-    near_before = [item for item in before if _related(chunk, item)]
     near_behind = [item for item in behind if _related(chunk, item)]
-    return _last(near_before, count) + near_behind[:count]
+    near_before = [item for item in before if _related(chunk, item)]
+    return near_before[max(0, len(near_before) - count) :] + near_behind[:count]
 
 
 def cross_page(chunk: Chunk, all_chunks: Sequence[Chunk], *, count: int) -> list[Chunk]:
@@ -124,7 +119,7 @@ def cross_page(chunk: Chunk, all_chunks: Sequence[Chunk], *, count: int) -> list
     later = [(item.pages[0], item) for item in behind if item.pages and item.pages[0] > last]
     page_before = [item for page, item in earlier if page == earlier[-1][0]]
     page_behind = [item for page, item in later if page == later[0][0]]
-    return _last(page_before, count) + page_behind[:count]
+    return page_before[max(0, len(page_before) - count) :] + page_behind[:count]
 
 
 def _sides(chunk: Chunk, all_chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[Chunk]]:
@@ -145,10 +140,6 @@ def _related(chunk: Chunk, other: Chunk) -> bool:
     if chunk.pages is None or other.pages is None:
         return chunk.pages == other.pages
     return chunk.pages[0] <= other.pages[1] and other.pages[0] <= chunk.pages[1]
-
-
-def _last(chunks: list[Chunk], count: int) -> list[Chunk]:
-    return chunks[max(0, len(chunks) - count) :]
 
 
 PackRole = Literal["primary", "parent", "sibling", "cross_page"]
@@ -179,7 +170,6 @@ class Piece:
 
     @property
     def truncated(self) -> bool:
-        """Whether a part of the stored chunk is missing."""
         return self.cut_before or self.cut_after
 
     @property
@@ -222,7 +212,6 @@ class PackPassage:
 
     @cached_property
     def truncated(self) -> bool:
-        """Whether it ends before a chunk that it is made of does."""
         return any(piece.cut_after and piece.chunk.end == self.end for piece in self.pieces)
 
     @cached_property
@@ -233,26 +222,22 @@ class PackPassage:
     @cached_property
     def location(self) -> Location:
         """The location of the whole passage, in the section that covers it."""
-        chunks = [piece.chunk for piece in self._in_document_order()]
-        section = covering(self.sections, self.end)
+        chunks, hit = self._in_document_order(), self.lead.hit
+        fields = covering(self.sections, self.end).location_fields()
+        if row := cited_row(hit.document_kind, hit.metadata):  # the document is a row of a table
+            fields["row_range"] = row
         return Location(
             start=self.start,
             end=self.end,
             pages=_reach(chunk.pages for chunk in chunks),
             lines=_reach(chunk.lines for chunk in chunks),
-            **section.location_fields() | self._row(),
+            **fields,
         )
 
     @cached_property
     def sections(self) -> list[ChunkSection]:
         """The sections that the passage reaches into, in order."""
-        return sections_of(piece.chunk for piece in self._in_document_order())
-
-    def _row(self) -> dict[str, Range]:
-        """The row of a table that the document is."""
-        hit = self.lead.hit
-        row = cited_row(hit.document_kind, hit.metadata)
-        return {"row_range": row} if row else {}
+        return sections_of(self._in_document_order())
 
     @cached_property
     def label(self) -> str:
@@ -269,8 +254,9 @@ class PackPassage:
         """The names of other documents with the same text, or a part of it."""
         return tuple(dict.fromkeys(name for piece in self.pieces for name in piece.also_in))
 
-    def _in_document_order(self) -> list[Piece]:
-        return sorted(self.pieces, key=lambda piece: (piece.chunk.start, -piece.chunk.end))
+    def _in_document_order(self) -> list[Chunk]:
+        chunks = (piece.chunk for piece in self.pieces)
+        return sorted(chunks, key=lambda chunk: (chunk.start, -chunk.end))
 
 
 def merged(
@@ -286,9 +272,17 @@ def merged(
     documents: dict[DocumentRef, list[int]] = defaultdict(list)
     for index, piece in enumerate(pieces):
         documents[piece.chunk.document_ref].append(index)
-    groups = [
-        group for indices in documents.values() for group in _stretches(pieces, indices, joins)
-    ]
+    groups: list[list[int]] = []
+    for indices in documents.values():
+        reach: Piece | None = None
+        for at in sorted(indices, key=lambda at: (pieces[at].chunk.start, -pieces[at].chunk.end)):
+            piece = pieces[at]
+            if reach is not None and _continues(reach, piece, joins):
+                groups[-1].append(at)
+                reach = piece if piece.chunk.end > reach.chunk.end else reach
+            else:
+                groups.append([at])
+                reach = piece
     groups = sorted(sorted(group) for group in groups)
     return [PackPassage(tuple(pieces[index] for index in group), cite_by) for group in groups]
 
@@ -300,21 +294,6 @@ def stitched(parts: Iterable[tuple[int, str]]) -> str:
         text += part[max(0, end - start) :] if text else part
         end = max(end, start + len(part))
     return text
-
-
-def _stretches(pieces: Sequence[Piece], indices: Iterable[int], joins: Joins) -> list[list[int]]:
-    """The indices of pieces of one document, grouped into stretches of text."""
-    groups: list[list[int]] = []
-    reach: Piece | None = None
-    for index in sorted(indices, key=lambda at: (pieces[at].chunk.start, -pieces[at].chunk.end)):
-        piece = pieces[index]
-        if reach is not None and _continues(reach, piece, joins):
-            groups[-1].append(index)
-            reach = piece if piece.chunk.end > reach.chunk.end else reach
-        else:
-            groups.append([index])
-            reach = piece
-    return groups
 
 
 def _continues(piece: Piece, other: Piece, joins: Joins) -> bool:
@@ -350,3 +329,52 @@ def _reach(ranges: Iterable[Range | None]) -> Range | None:
     """From the first to the last of the pages or lines of pieces; None if they have none."""
     found = [one for one in ranges if one]
     return (min(first for first, _ in found), max(last for _, last in found)) if found else None
+
+
+COVERED = 0.92
+"""The least share of a passage, in characters, that lies in the section which it is cited by."""
+
+
+def sections_of(chunks: Iterable[Chunk]) -> list[ChunkSection]:
+    """The sections of one stretch of text that `chunks`, in document order, make up."""
+    found: list[ChunkSection] = []
+    reach = 0
+    for chunk in chunks:
+        whole = ChunkSection(chunk.start, chunk.heading_path, chunk.row_range, chunk.item_range)
+        own = chunk.sections or (whole,)
+        edges = [*(section.start for section in own[1:]), chunk.end]
+        for section, end in zip(own, edges, strict=True):
+            if found and found[-1].heading_path == section.heading_path:
+                found[-1] = found[-1]._replace(
+                    row_range=joined(found[-1].row_range, section.row_range),
+                    item_range=joined(found[-1].item_range, section.item_range),
+                )
+            elif end > reach or not found:  # the span of a mere title is empty
+                found.append(section._replace(start=max(section.start, reach)))
+        reach = max(reach, chunk.end)
+    return found
+
+
+def covering(sections: Sequence[ChunkSection], end: int) -> ChunkSection:
+    """The innermost section that covers almost all of the text from the first one to `end`.
+
+    It has rows and items if it does so without its subsections.
+    """
+    edges = [*(section.start for section in sections), end]
+    lengths: Counter[tuple[str, ...]] = Counter()
+    for section, (start, stop) in zip(sections, pairwise(edges), strict=True):
+        path = section.heading_path
+        for depth in range(len(path) + 1):
+            lengths[path[:depth]] += stop - start
+        if stop - start >= COVERED * (end - edges[0]):
+            return section
+    least = COVERED * lengths[()]
+    path = max((path for path, length in lengths.items() if length >= least), key=len)
+    return ChunkSection(edges[0], path)
+
+
+def joined(first: Range | None, second: Range | None) -> Range | None:
+    """Row or item numbers of two parts in order as one range, None if they don't make one."""
+    if first is None or second is None or not first[0] <= second[0] <= first[1] + 1:
+        return None
+    return first[0], max(first[1], second[1])

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto.context.passages import Known, PackPassage, PackRole, Piece, PieceName, primary_of
-from lagotto.documents import Chunk, ChunkLevel, DocumentRef
+from lagotto.documents import Chunk, DocumentRef
 from lagotto.results import RetrievalResult
 
 DENSER = 1.5
@@ -72,7 +72,6 @@ class PackSelection:
         self.reasons.pop(piece.name, None)
 
     def leave(self, piece: Piece, reason: str) -> None:
-        """Note a piece that is not in the pack."""
         self.found.setdefault(piece.name, piece)
         self.taken.pop(piece.name, None)
         self.reasons[piece.name] = reason
@@ -103,11 +102,9 @@ class Room:
         self._density = 0.0
 
     def has(self, piece: Piece) -> bool:
-        """Whether the piece fits in, beside what was taken."""
         return self._with(piece)[1] <= self._left
 
     def take(self, piece: Piece) -> bool:
-        """Take the piece, if it fits in."""
         if self._surely_too_large(piece):
             return False
         size, more = self._with(piece)
@@ -121,7 +118,6 @@ class Room:
 
     @property
     def left(self) -> int:
-        """The tokens that are left."""
         return max(0, self._left)
 
     @property
@@ -136,8 +132,10 @@ class Room:
         take longer than to choose those that are taken.
         """
         chunk = piece.chunk
-        others = self._pieces.get(chunk.document_ref, ())
-        new = chunk.end - chunk.start - sum(_shared(chunk, other.chunk) for other in others)
+        new = chunk.end - chunk.start
+        for other in self._pieces.get(chunk.document_ref, ()):
+            shared = min(chunk.end, other.chunk.end) - max(chunk.start, other.chunk.start)
+            new -= max(0, shared)
         return self._density > 0 and new > DENSER * self._density * max(0, self._left)
 
     def _with(self, piece: Piece) -> tuple[int, int]:
@@ -149,10 +147,6 @@ class Room:
         self._density = max(self._density, length / max(1, sum(sizes)))
         size = sum(sizes) + self._glue * len(sizes)
         return size, size - self._sizes.get(name, 0)
-
-
-def _shared(chunk: Chunk, other: Chunk) -> int:
-    return max(0, min(chunk.end, other.end) - max(chunk.start, other.start))
 
 
 def select(
@@ -172,15 +166,17 @@ def select(
     best = max((hit.score for hit in results), default=0.0)
     least = stop.least(best) if stop else 0.0
     stopped = False
-    around = _Surroundings(known)
     found = {piece.name: piece for piece in (primary_of(hit, known) for hit in reversed(results))}
     hits = _without_copies(list(reversed(found.values())), selection)
     texts = {_words(piece): piece.chunk.document_ref for piece in hits.values()}
-    queue = _Queue()
-    for piece in hits.values():
-        queue.push(piece.hit.score, piece)
-    for worth, piece in queue:
+    around, order = _surroundings(known), count()
+    # The best first; of equals, the one that came first.
+    queue = [(-piece.hit.score, next(order), piece) for piece in hits.values()]
+    heapify(queue)
+    while queue:
         checkpoint()
+        negative, _, piece = heappop(queue)
+        worth = -negative
         if piece.name in selection.taken:
             continue
         if worth < least:
@@ -196,28 +192,53 @@ def select(
             cut = shorten(piece, room.has) if may_be_cut else None
             if cut is None or not room.take(cut):
                 selection.leave(piece, no_room(max_tokens))
-                continue
-            selection.take(cut)
+            else:
+                selection.take(cut)
             continue
         selection.take(piece)
-        for parent in around.parents(piece.chunk):
-            queue.push(worth, _beside(hits, parent, piece, "parent"))
-        for chunk in around.adjoining(piece.chunk):
-            other = _beside(hits, chunk, piece, _role(chunk, piece.chunk))
-            own = other.hit.score if other.role == "primary" else 0.0
-            queue.push((worth + own) / 2, other)
+        for role, chunk in around(piece.chunk):
+            beside = Piece(chunk, role, piece.hit)
+            beside = hits.get(beside.name, beside)
+            own = beside.hit.score if beside.role == "primary" else 0.0
+            value = worth if role == "parent" else (worth + own) / 2
+            heappush(queue, (-value, next(order), beside))
     if stop and stopped:
         selection.notes += stop.notes(best, room.left)
     return selection
 
 
+def _surroundings(known: Known) -> Callable[[Chunk], Iterator[tuple[PackRole, Chunk]]]:
+    """The parent of a chunk and the chunks before and after it, as far as they are known."""
+    chunks = [chunk for found in known.values() for chunk in found]
+    by_id = {(chunk.document_ref, chunk.id): chunk for chunk in chunks}
+    by_ordinal = {(chunk.document_ref, chunk.level, chunk.ordinal): chunk for chunk in chunks}
+
+    def around(chunk: Chunk) -> Iterator[tuple[PackRole, Chunk]]:
+        name = chunk.document_ref
+        if chunk.parent_id and (parent := by_id.get((name, chunk.parent_id))):
+            yield "parent", parent
+        if (name, chunk.id) not in by_id:
+            return
+        for ordinal in (chunk.ordinal - 1, chunk.ordinal + 1):
+            if other := by_ordinal.get((name, chunk.level, ordinal)):
+                yield _role(other, chunk), other
+
+    return around
+
+
 def _without_copies(pieces: Sequence[Piece], selection: PackSelection) -> dict[PieceName, Piece]:
-    """The pieces, of those with the same text only the first, which names the others' documents."""
+    """The pieces, of those with the same text only the first, which names the others' documents.
+
+    A document of the same name is named by its source.
+    """
     firsts: dict[str, Piece] = {}
     for piece in pieces:
         first = firsts.setdefault(_words(piece), piece)
         if first.chunk.document_ref != piece.chunk.document_ref:
-            also_in = tuple(dict.fromkeys((*first.also_in, _name_beside(piece.hit, first.hit))))
+            hit, name = piece.hit, piece.hit.document_name
+            if name == first.hit.document_name:
+                name = hit.document_source or hit.document_id
+            also_in = tuple(dict.fromkeys((*first.also_in, name)))
             firsts[_words(piece)] = replace(first, also_in=also_in)
             selection.leave(piece, COPY)
     named = {first.name: first for first in firsts.values()}
@@ -233,22 +254,9 @@ def _words(piece: Piece) -> str:
     return " ".join(piece.chunk.text.split()) or "/".join(piece.name)
 
 
-def _name_beside(hit: RetrievalResult, other: RetrievalResult) -> str:
-    """The name of a hit's document, its source if the other has the same name."""
-    if hit.document_name != other.document_name:
-        return hit.document_name
-    return hit.document_source or hit.document_id
-
-
 def no_room(max_tokens: int) -> str:
     """Why a piece is not in the pack: it did not fit in beside the others."""
     return f"with it the pack would have had more than {max_tokens} tokens"
-
-
-def _beside(hits: dict[PieceName, Piece], chunk: Chunk, piece: Piece, role: PackRole) -> Piece:
-    """The piece of a chunk near another: the hit that it is, or else in a role for that one."""
-    found = Piece(chunk, role, piece.hit)
-    return hits.get(found.name, found)
 
 
 def _role(chunk: Chunk, of: Chunk) -> PackRole:
@@ -256,43 +264,3 @@ def _role(chunk: Chunk, of: Chunk) -> PackRole:
         return "sibling"
     overlap = chunk.pages[0] <= of.pages[1] and of.pages[0] <= chunk.pages[1]
     return "sibling" if overlap else "cross_page"
-
-
-class _Queue:
-    """Pieces by worth, the best first; of equals, the one that came first."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Piece]] = []
-        self._order = count()
-
-    def push(self, worth: float, piece: Piece) -> None:
-        heappush(self._heap, (-worth, next(self._order), piece))
-
-    def __iter__(self) -> Iterator[tuple[float, Piece]]:
-        while self._heap:
-            worth, _, piece = heappop(self._heap)
-            yield -worth, piece
-
-
-class _Surroundings:
-    """The known chunks of each document by level and ordinal."""
-
-    def __init__(self, known: Known) -> None:
-        chunks = [chunk for found in known.values() for chunk in found]
-        self._by_id = {(chunk.document_ref, chunk.id): chunk for chunk in chunks}
-        self._by_ordinal: dict[tuple[DocumentRef, ChunkLevel, int], Chunk] = {
-            (chunk.document_ref, chunk.level, chunk.ordinal): chunk for chunk in chunks
-        }
-
-    def parents(self, chunk: Chunk) -> list[Chunk]:
-        """The parent of a chunk, if it has one that is known."""
-        found = chunk.parent_id and self._by_id.get((chunk.document_ref, chunk.parent_id))
-        return [found] if found else []
-
-    def adjoining(self, chunk: Chunk) -> list[Chunk]:
-        """The chunks before and after a chunk that is known itself."""
-        if (chunk.document_ref, chunk.id) not in self._by_id:
-            return []
-        ordinals = (chunk.ordinal - 1, chunk.ordinal + 1)
-        found = [self._by_ordinal.get((chunk.document_ref, chunk.level, at)) for at in ordinals]
-        return [item for item in found if item]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import checkpoint, with_checkpoints
-from lagotto.documents import Chunk, Document, Record, Span
+from lagotto.documents import Chunk, Document, DocumentRef, Record, Span
 from lagotto.errors import ConfigError
 from lagotto.results import LegScore
 from lagotto.retrieval.explain import leg_scores
@@ -39,9 +39,8 @@ class FoundDocument:
     best_chunk: Chunk
 
     @property
-    def name(self) -> tuple[str, str]:
-        """The collection and id."""
-        return self.document.collection, self.document.id
+    def name(self) -> DocumentRef:
+        return self.document.ref
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +55,8 @@ class DocumentGroups:
     candidates: Candidates
 
     def rows_of(self, documents: Sequence[FoundDocument]) -> NDArray[np.int64]:
-        """The rows of the candidates that belong to `documents`."""
         wanted = {item.name for item in documents}
-        chosen = [
-            index
-            for index, item in enumerate(self.documents)
-            if (item.collection, item.id) in wanted
-        ]
+        chosen = [index for index, item in enumerate(self.documents) if item.ref in wanted]
         return np.flatnonzero(np.isin(self.owners, chosen))
 
 
@@ -72,34 +66,29 @@ def collapse(candidates: Candidates, passages: Sequence[Passage]) -> DocumentGro
     In each leg a document has the score of its best chunk, and the rank that its best chunk gives
     it among documents.
     """
-    names = {item.key: (item.document.collection, item.document.id) for item in passages}
+    names = {item.key: item.document.ref for item in passages}
     documents = {names[item.key]: item.document for item in passages}
     different = sorted(documents.values(), key=document_order)
-    index_of = {(item.collection, item.id): index for index, item in enumerate(different)}
+    index_of = {item.ref: index for index, item in enumerate(different)}
     of_key = {key: index_of[name] for key, name in names.items()}
     owners = np.array([of_key.get(key, NO_DOCUMENT) for key in candidates.keys.tolist()], np.int64)
     legs = {
         leg: _of_documents(found, owners, len(different)) for leg, found in candidates.legs.items()
     }
-    keys = np.arange(len(different))
-    grouped = Candidates(keys, legs, candidates.depth)
+    grouped = Candidates(np.arange(len(different)), legs, candidates.depth)
     return DocumentGroups(different, owners, grouped)
 
 
 def rank_documents(
-    groups: DocumentGroups, fused: Fused, best_chunks: Mapping[tuple[str, str], Chunk]
+    groups: DocumentGroups, fused: Fused, best_chunks: Mapping[DocumentRef, Chunk]
 ) -> list[FoundDocument]:
-    """The documents in a total order: score, best rank in a leg, source.
-
-    `best_chunks` are by collection and id.
-    """
+    """The documents in a total order: score, best rank in a leg, source."""
     order = np.lexsort((groups.candidates.best_ranks(), -fused.scores))
     found = []
     for row in with_checkpoints(order.tolist()):
-        document = groups.documents[row]
-        best = best_chunks[document.collection, document.id]
+        document, score = groups.documents[row], float(fused.scores[row])
         legs = leg_scores(row, groups.candidates, fused)
-        found.append(FoundDocument(document, float(fused.scores[row]), legs, best))
+        found.append(FoundDocument(document, score, legs, best_chunks[document.ref]))
     return found
 
 
@@ -172,12 +161,24 @@ class Highlighter:
         if len(text) > max_chars:
             width = max_chars - 2 * len(ELLIPSIS)
             best = _best(found, width)
-            window = _at_words(text, _around(best, width, len(text)), best)
-        return _cut(text, window, found)
+            spare = width - (best.end - best.start)
+            # The best stretch is in the middle, unless that is beyond an end of the text.
+            start = min(max(0, best.start - max(0, spare) // 2), len(text) - width)
+            window = _at_words(text, Span(start, start + width), best)
+        before = ELLIPSIS if window.start > 0 else ""
+        after = ELLIPSIS if window.end < len(text) else ""
+        shift = len(before) - window.start
+        inside = (
+            Span(match.span.start + shift, match.span.end + shift)
+            for match in found
+            if window.start <= match.span.start and match.span.end <= window.end
+        )
+        shown = before + text[window.start : window.end] + after
+        return Snippet(text=shown, highlights=_merged(inside))
 
     def spans(self, text: str, *, language: str | None = None) -> tuple[Span, ...]:
         """The words of a text that match those of the query."""
-        return tuple(_merged(match.span for match in self._matches(text, language)))
+        return _merged(match.span for match in self._matches(text, language))
 
     def _matches(self, text: str, language: str | None) -> list[_Match]:
         checkpoint()
@@ -258,13 +259,6 @@ def _best(found: Sequence[_Match], width: int) -> Span:
     return best
 
 
-def _around(stretch: Span, width: int, length: int) -> Span:
-    """`width` characters with the stretch in the middle, moved inside the text."""
-    spare = width - (stretch.end - stretch.start)
-    start = min(max(0, stretch.start - max(0, spare) // 2), length - width)
-    return Span(start, start + width)
-
-
 def _at_words(text: str, window: Span, stretch: Span) -> Span:
     """The window without the words that stick out of it; the stretch stays whole."""
     start, end = window
@@ -278,29 +272,12 @@ def _at_words(text: str, window: Span, stretch: Span) -> Span:
     return Span(start, start + len(kept.strip(" ")))
 
 
-def _cut(text: str, window: Span, found: Sequence[_Match]) -> Snippet:
-    before = ELLIPSIS if window.start > 0 else ""
-    after = ELLIPSIS if window.end < len(text) else ""
-    shift = len(before) - window.start
-    inside = (
-        Span(match.span.start + shift, match.span.end + shift)
-        for match in found
-        if window.start <= match.span.start and match.span.end <= window.end
-    )
-    return Snippet(
-        text=before + text[window.start : window.end] + after, highlights=tuple(_merged(inside))
-    )
-
-
-def _merged(spans: Iterator[Span]) -> Iterator[Span]:
+def _merged(spans: Iterator[Span]) -> tuple[Span, ...]:
     """Ascending spans, with those that overlap as one."""
-    current: Span | None = None
+    found: list[Span] = []
     for span in spans:
-        if current is not None and span.start < current.end:
-            current = Span(current.start, span.end)
-            continue
-        if current is not None:
-            yield current
-        current = span
-    if current is not None:
-        yield current
+        if found and span.start < found[-1].end:
+            found[-1] = Span(found[-1].start, span.end)
+        else:
+            found.append(span)
+    return tuple(found)

@@ -10,50 +10,12 @@ from typing import Any
 from lagotto._internal.concurrency import with_checkpoints
 from lagotto.errors import DegradedError, LagottoError
 from lagotto.prefs import RetrievalPrefs
-from lagotto.results import (
-    FusionInputs,
-    LegScore,
-    RetrievalStats,
-    ScoreBreakdown,
-    ScoredCandidate,
-)
+from lagotto.results import FusionInputs, LegScore, RetrievalStats, ScoredCandidate
 from lagotto.retrieval.fusion import Candidates, Fused
 from lagotto.stores.base import Passage
 
 REST = "other"
 """The stage that gets the time outside of all other stages."""
-
-
-class Stopwatch:
-    """Time by stage. A stage inside another one pauses it, so the times add up to the total."""
-
-    def __init__(self) -> None:
-        self._spent: dict[str, float] = {}
-        self._running = [REST]
-        self._since = time.perf_counter()
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count the time spent inside for a stage; a stage that runs twice adds up."""
-        self._count()
-        self._running.append(name)
-        try:
-            yield
-        finally:
-            self._count()
-            self._running.pop()
-
-    def milliseconds(self) -> dict[str, float]:
-        """The time of each stage so far, of `other`, and the `total`."""
-        self._count()
-        stages = {name: 1000 * seconds for name, seconds in self._spent.items()}
-        return {**stages, "total": sum(stages.values())}
-
-    def _count(self) -> None:
-        now = time.perf_counter()
-        stage = self._running[-1]
-        self._spent[stage] = self._spent.get(stage, 0.0) + now - self._since
-        self._since = now
 
 
 def raise_unless(failure: type[LagottoError], error: Exception) -> None:
@@ -79,19 +41,44 @@ class Diagnostics:
         self._strict = strict
         self._trace_id = trace_id
         self._notes: dict[str, None] = {}
-        self._stopwatch = Stopwatch()
+        self._spent: dict[str, float] = {}
+        self._running = [REST]
+        self._since = time.perf_counter()
         self.corrections: dict[str, tuple[str, ...]] = {}
         """The misspelt words of the query, and the index terms that each was replaced by."""
         self.candidates: tuple[ScoredCandidate, ...] = ()
         """Every candidate with its scores, if the search was asked to explain them."""
         self.fusion: FusionInputs | None = None
         """What else their fused scores depend on."""
-        self.stage = self._stopwatch.stage
-        self.milliseconds = self._stopwatch.milliseconds
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time spent inside for a stage; a stage that runs twice adds up.
+
+        A stage inside another one pauses it, so the times add up to the total.
+        """
+        self._count()
+        self._running.append(name)
+        try:
+            yield
+        finally:
+            self._count()
+            self._running.pop()
+
+    def milliseconds(self) -> dict[str, float]:
+        """The time of each stage so far, of `other`, and the `total`."""
+        self._count()
+        stages = {name: 1000 * seconds for name, seconds in self._spent.items()}
+        return {**stages, "total": sum(stages.values())}
+
+    def _count(self) -> None:
+        now = time.perf_counter()
+        stage = self._running[-1]
+        self._spent[stage] = self._spent.get(stage, 0.0) + now - self._since
+        self._since = now
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What did not work, once each, in order."""
         return tuple(self._notes)
 
     def note(
@@ -104,41 +91,30 @@ class Diagnostics:
     ) -> None:
         """Record that the search continues without `part`; DegradedError if it is strict.
 
-        A hint is on what may well be right, and never an error.
+        A hint is on what may well be right, or on a search that lacks nothing, and never an error.
         """
         said = f"{part}: {problem}"
         if self._strict and not is_hint:
             raise strict_error(said) from cause
         self._notes[said] = None
 
-    def remark(self, part: str, remark: str) -> None:
-        """Record what a caller should know of a search that lacks nothing, strict or not."""
-        self._notes[f"{part}: {remark}"] = None
-
     def stats(self, prefs: RetrievalPrefs, counts: Mapping[str, int]) -> RetrievalStats:
         """The notes, and with `prefs.debug` times, counts, parameters and the trace id."""
-        if not prefs.debug:
-            return RetrievalStats(
-                degraded=self.notes,
-                corrections=self.corrections,
-                candidates=self.candidates,
-                fusion=self.fusion,
-            )
+        measured: dict[str, Any] = {}
+        if prefs.debug:
+            measured = {
+                "timing_ms": self.milliseconds(),
+                "counts": dict(counts),
+                "params": prefs.model_dump(mode="json"),
+                "trace_id": self._trace_id,
+            }
         return RetrievalStats(
-            timing_ms=self._stopwatch.milliseconds(),
-            counts=dict(counts),
-            params=prefs.model_dump(mode="json"),
             degraded=self.notes,
             corrections=self.corrections,
             candidates=self.candidates,
             fusion=self.fusion,
-            trace_id=self._trace_id,
+            **measured,
         )
-
-
-def breakdown(row: int, candidates: Candidates, fused: Fused) -> ScoreBreakdown:
-    """The score of every stage for the candidate in `row`."""
-    return ScoreBreakdown(**breakdown_fields(row, candidates, fused))
 
 
 def breakdown_fields(

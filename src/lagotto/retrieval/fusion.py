@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Protocol
@@ -113,33 +113,35 @@ def fuse(
     """One score per candidate from those of the legs that ran and have a weight.
 
     `floor` is where the embedder's cosines of unrelated texts start; `damping` are factors of the
-    weights. A leg that has no score for a
-    candidate adds nothing to it. Without `scoring.fill` that is every candidate outside its list,
-    and they have no say in the leg's normalisation either.
+    weights. A leg that has no score for a candidate adds nothing to it. Without `scoring.fill` that
+    is every candidate outside its list, and they have no say in the leg's normalisation either.
     """
     factors = damping or {}
-    weights = {leg: weight * factors.get(leg, 1.0) for leg, weight in weights.items()}
     # In one order, whatever that of `candidates`, so that sums come out alike.
-    legs = [leg for leg in LEGS if leg in candidates.legs and weights.get(leg, 0.0) > 0]
-    total = sum(weights[leg] for leg in legs)
-    normalised = {leg: _normalised(leg, candidates.legs[leg], scoring, floor) for leg in legs}
-    terms = {leg: weights[leg] * normalised[leg] for leg in legs}
+    damped = {
+        leg: weights[leg] * factors.get(leg, 1.0)
+        for leg in LEGS
+        if leg in candidates.legs and leg in weights
+    }
+    counted = {leg: weight for leg, weight in damped.items() if weight > 0}
+    normalised = {leg: _normalised(leg, candidates.legs[leg], scoring, floor) for leg in counted}
+    terms = {leg: weight * normalised[leg] for leg, weight in counted.items()}
     summed = sum(terms.values(), start=np.zeros(len(candidates.keys)))
     if scoring.blend == "rrf":
-        counted = {leg: weights[leg] for leg in legs}
         return _reciprocal(summed, normalised, counted, k=scoring.rrf_k, depth=candidates.depth)
-    full = max(1.0, summed.max(initial=0.0)) if _is_unscaled(scoring) else total
+    total = sum(counted.values())
+    full = max(1.0, summed.max(initial=0.0)) if scoring.normalize == "none" else total
     parts = {
         # Raw cosines may add up to less than nothing; the score is then 0, and so are its parts.
         leg: LegContribution(
             normalised[leg],
-            weights[leg] / total,
+            counted[leg] / total,
             np.where(summed > 0, term / full, 0.0),
             factors.get(leg, 1.0),
         )
         for leg, term in terms.items()
     }
-    scores = summed / full if legs else summed
+    scores = summed / full if counted else summed
     return Fused(np.clip(scores, 0.0, 1.0), summed, parts)
 
 
@@ -175,10 +177,6 @@ def _reciprocal(
     return Fused(scores, summed / (k + 1), parts, (lowest / (k + 1), total / (k + 1)))
 
 
-def _is_unscaled(scoring: ScoringPrefs) -> bool:
-    return scoring.normalize == "none"
-
-
 def _normalised(leg: Leg, found: LegScores, scoring: ScoringPrefs, floor: float) -> Scores:
     """A leg's scores in [0, 1] (raw for `none`), 0 where it has none."""
     known = np.isfinite(found.scores) & (scoring.fill | (found.ranks > 0))
@@ -199,55 +197,28 @@ def _on_one_scale(leg: Leg, scores: Scores, method: Normalisation, floor: float)
     if leg == "exact":  # a share of what was quoted: means the same in every query
         return np.clip(scores, 0.0, 1.0)
     if method == "absolute" and leg == "semantic":
-        highest = max(
-            1.0, float(scores.max())
-        )  # the inner product with a long vector may be above 1
+        # The inner product with a long vector may be above 1.
+        highest = max(1.0, float(scores.max()))
         return np.maximum((scores - floor) / (highest - floor), 0.0)
-    if method in ("absolute", "theoretical"):
+    if method in ("absolute", "theoretical"):  # the share of the best
         lowest = -1.0 if leg == "semantic" else 0.0
-        return _share_of_best(scores - lowest)
+        positive = np.maximum(scores - lowest, 0.0)
+        best = positive.max()
+        return positive / best if best > 0 else positive
     if scores.min() == scores.max():
         # Every passage has a vector, but words match or don't.
         matched = np.full(len(scores), True) if leg == "semantic" else scores > 0
         return np.where(matched, 1.0 if method == "minmax" else 0.5, 0.0)
-    return _RELATIVE[method](scores)
-
-
-def _share_of_best(scores: Scores) -> Scores:
-    positive = np.maximum(scores, 0.0)
-    best = positive.max()
-    return positive / best if best > 0 else positive
-
-
-def _minmax(scores: Scores) -> Scores:
-    lowest = scores.min()
-    scaled: Scores = (scores - lowest) / (scores.max() - lowest)
-    return scaled
-
-
-def _standardised(scores: Scores) -> Scores:
-    """Distances from the mean in standard deviations."""
+    scaled: Scores = (scores - scores.min()) / (scores.max() - scores.min())
+    if method == "minmax":
+        return scaled
     # Scaled first, so that tiny differences don't vanish when squared; sorted, because the sum of
     # floats depends on their order.
-    scaled = _minmax(scores)
     ordered = np.sort(scaled)
     standardised: Scores = (scaled - ordered.mean()) / ordered.std()
-    return standardised
-
-
-def _zscore(scores: Scores) -> Scores:
-    return (np.clip(_standardised(scores), -FARTHEST, FARTHEST) + FARTHEST) / (2 * FARTHEST)
-
-
-def _sigmoid(scores: Scores) -> Scores:
-    return 1.0 / (1.0 + np.exp(-_standardised(scores)))
-
-
-_RELATIVE: Mapping[Normalisation, Callable[[Scores], Scores]] = {
-    "minmax": _minmax,
-    "zscore": _zscore,
-    "sigmoid": _sigmoid,
-}
+    if method == "zscore":
+        return (np.clip(standardised, -FARTHEST, FARTHEST) + FARTHEST) / (2 * FARTHEST)
+    return 1.0 / (1.0 + np.exp(-standardised))
 
 
 TOP_WORDS = 3

@@ -13,31 +13,27 @@ from numpy.typing import NDArray
 from lagotto._internal.concurrency import in_thread, with_checkpoints
 from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER, Chunker, chunk_document
-from lagotto.documents import Chunk, Document, Vectors, in_context
+from lagotto.chunkers.boundaries import measuring_tokenizer
+from lagotto.documents import Chunk, Document, DocumentRef, Vectors, in_context
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import NativeEmbeddingError
 from lagotto.filters import And, matches
 from lagotto.indexes.base import ChunkKeys, Hits
 from lagotto.indexes.bm25 import CountedTerms, idf
-from lagotto.indexes.text_query import Match, TextQuery, as_word, holds
+from lagotto.indexes.text_query import TextQuery, as_word, holds
 from lagotto.prefs import CachePrefs, ChunkingPrefs, RetrievalPrefs
 from lagotto.results import Leg
 from lagotto.retrieval.fusion import Candidates, LegScores, Scores
-from lagotto.retrieval.plan import ExactQuery, LegQueries, QueryPlan, TrigramTextQuery
-from lagotto.retrieval.recall import Recall, by_distance, listed
+from lagotto.retrieval.recall import (
+    ExactQuery,
+    LegQueries,
+    QueryPlan,
+    Recall,
+    TrigramTextQuery,
+    by_distance,
+    listed,
+)
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Passage, View
-
-Name = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class LateCandidates:
-    """The chunks of documents with the score of every leg, and where they are read."""
-
-    source: LateChunkSource
-    candidates: Candidates
-    counts: Mapping[str, int]
-    problems: Sequence[str]
 
 
 async def late_candidates(
@@ -46,129 +42,41 @@ async def late_candidates(
     *,
     plan: QueryPlan,
     prefs: RetrievalPrefs,
-    late: LateChunking,
-) -> LateCandidates:
+    maker: ChunkMaker,
+) -> tuple[LateChunkSource, Candidates]:
     """All chunks of `documents`, which are whole, that some leg of the query finds.
 
     With the strategy `late` they are made now or come from the cache; with `mixed` the stored
     ones are taken where they were made by the chunker and the model that are asked for.
     """
-    maker = late.maker(prefs)
     text = plan.legs.text
     legs = replace(plan.legs, text=text and text.by_terms())
     if text is not None and text.native is not None:  # its threshold is on the server's scale
         prefs = prefs.replace(fts={"min_rank": None})
-    stored: dict[Name, ChunkKeys] = {}
+    stored: dict[DocumentRef, ChunkKeys] = {}
     if prefs.chunking.strategy == "mixed":
-        stored = await _stored_keys(view, [_name(item) for item in documents], maker.made_by)
-    rest = [item for item in documents if _name(item) not in stored]
-    main = next(iter(view.languages), None)
-    made = await _Made.of(rest, maker, plan=plan, prefs=prefs, main_language=main)
+        found = await view.stored([item.ref for item in documents])
+        stored = {
+            DocumentRef(*name): item.keys
+            for name, item in found.items()
+            if (item.chunker_id, item.model_id) == maker.made_by
+        }
+    rest = [item for item in documents if item.ref not in stored]
+    made = await _made(view, rest, maker, plan=plan, prefs=prefs)
     keys = np.concatenate([np.empty(0, np.int64), *stored.values()])
     recall = Recall(view, legs, prefs)
-    found: dict[Leg, LegScores] = {}
+    scored: dict[Leg, LegScores] = {}
     for leg in legs.active():
-        scored = [await recall.scores(leg, keys), await made.scores(view, leg, legs)]
-        listing = [_matched_by_score(leg, scored[0]), await made.matched(leg, legs, scored[1])]
-        least = _least(leg, legs, prefs)
-        found[leg] = _ranked(np.concatenate(scored), np.concatenate(listing), least=least)
-    counts = maker.counts + Counter(chunks_stored=len(keys))
+        of_stored, of_made = await recall.scores(leg, keys), await made.scores(leg, legs, prefs)
+        listing = [_matched_by_score(leg, of_stored), await made.matched(leg, legs, of_made)]
+        least = {"semantic": prefs.vector.min_score, "text": prefs.fts.min_rank}.get(leg)
+        if leg == "fuzzy" and isinstance(legs.fuzzy, TrigramTextQuery):
+            least = legs.fuzzy.threshold
+        scores = np.concatenate([of_stored, of_made])
+        scored[leg] = _ranked(scores, np.concatenate(listing), least=least)
+    maker.counts["chunks_stored"] = len(keys)
     keys = np.concatenate([keys, -1 - np.arange(len(made.texts))])
-    candidates = _listed(keys, found)
-    return LateCandidates(made.source(view), candidates, dict(counts), maker.problems)
-
-
-async def _stored_keys(
-    view: View, names: Sequence[Name], made_by: tuple[str, str]
-) -> dict[Name, ChunkKeys]:
-    """The stored chunks of the documents that this chunker and this model made."""
-    return {
-        name: stored.keys
-        for name, stored in (await view.stored(names)).items()
-        if (stored.chunker_id, stored.model_id) == made_by
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """The chunks that were made, as far as the query and its filter allow them."""
-
-    sets: Mapping[Name, Sequence[Chunk]]
-    texts: Sequence[IndexedText]
-    vectors: Vectors
-    prefs: RetrievalPrefs
-
-    @classmethod
-    async def of(
-        cls,
-        documents: Sequence[Document],
-        maker: ChunkMaker,
-        *,
-        plan: QueryPlan,
-        prefs: RetrievalPrefs,
-        main_language: str | None,
-    ) -> _Made:
-        embed = plan.legs.semantic is not None or prefs.diversity.mmr is not None
-        sets = await (maker.embedded(documents) if embed else maker.cut(documents))
-        texts: list[IndexedText] = []
-        for document, made in zip(documents, sets, strict=True):
-            chunks = [chunk for chunk in made.chunks if chunk.level != "parent"]
-            headers = prefs.chunking.include_headers
-            texts += await in_thread(
-                index_text, document, chunks, headers=headers, main_language=main_language
-            )
-        kept = await in_thread(_allowed, texts, plan.excluded, prefs)
-        named = {_name(item): made.chunks for item, made in zip(documents, sets, strict=True)}
-        return cls(named, [texts[row] for row in kept], _joined(sets)[kept], prefs)
-
-    def source(self, view: View) -> LateChunkSource:
-        passages = [
-            Passage(-1 - row, text.chunk, text.document) for row, text in enumerate(self.texts)
-        ]
-        return LateChunkSource(view, passages, self.vectors, self.sets)
-
-    async def scores(self, view: View, leg: Leg, legs: LegQueries) -> Scores:
-        """The score of each chunk in a leg."""
-        if not self.texts:
-            return np.zeros(0)
-        if leg == "semantic" and legs.semantic is not None:
-            cosines = (self.vectors @ legs.semantic).astype(np.float64)
-            return by_distance(cosines, legs.length, self.prefs.vector.distance)
-        if leg == "exact" and legs.exact is not None:
-            return await in_thread(exact_shares, self.texts, legs.exact)
-        query = (legs.text if leg == "text" else legs.fuzzy) or TextQuery(())
-        if isinstance(query, TrigramTextQuery):
-            return await in_thread(_similarities, self.texts, query)
-        idfs = await view.idf([as_word(word) for word in query.words])
-        return await in_thread(bm25, self.texts, query, idfs=idfs)
-
-    async def matched(self, leg: Leg, legs: LegQueries, scores: Scores) -> NDArray[np.bool_]:
-        """Which chunks a leg finds."""
-        query = {"text": legs.text, "fuzzy": legs.fuzzy}.get(leg)
-        if isinstance(query, TextQuery):
-            return await in_thread(matched, self.texts, query)
-        return _matched_by_score(leg, scores)
-
-
-def _allowed(
-    texts: Sequence[IndexedText], excluded: Match | None, prefs: RetrievalPrefs
-) -> list[int]:
-    """The indices of the texts that the query and its filter allow."""
-    where = prefs.filters
-    return [
-        row
-        for row in with_checkpoints(without_excluded(texts, excluded))
-        if where == And() or matches(where, texts[row].document, texts[row].chunk)
-    ]
-
-
-def _joined(sets: Sequence[CachedChunks]) -> Vectors:
-    vectors = [item.vectors for item in sets if len(item.vectors)]
-    return np.concatenate(vectors) if vectors else np.zeros((0, 0), np.float32)
-
-
-def _name(document: Document) -> Name:
-    return document.collection, document.id
+    return made, _listed(keys, scored)
 
 
 def _matched_by_score(leg: Leg, scores: Scores) -> NDArray[np.bool_]:
@@ -176,20 +84,7 @@ def _matched_by_score(leg: Leg, scores: Scores) -> NDArray[np.bool_]:
     return np.full(len(scores), True) if leg == "semantic" else scores > 0
 
 
-def _least(leg: Leg, legs: LegQueries, prefs: RetrievalPrefs) -> float | None:
-    """The least score with which a leg finds a chunk."""
-    if leg == "fuzzy" and isinstance(legs.fuzzy, TrigramTextQuery):
-        return legs.fuzzy.threshold
-    return {"semantic": prefs.vector.min_score, "text": prefs.fts.min_rank}.get(leg)
-
-
-def _similarities(texts: Sequence[IndexedText], query: TrigramTextQuery) -> Scores:
-    scores = [query.score_of(text.chunk.text) for text in with_checkpoints(texts)]
-    return np.array(scores, np.float64)
-
-
 def _ranked(scores: Scores, found: NDArray[np.bool_], *, least: float | None) -> LegScores:
-    """A leg's scores, with ranks for what it finds."""
     if least is not None:
         found = found & (scores >= least)
     rows = np.flatnonzero(found)
@@ -207,56 +102,113 @@ def _listed(keys: ChunkKeys, found: Mapping[Leg, LegScores]) -> Candidates:
     return Candidates(keys[rows], kept, depth=len(keys))
 
 
-class LateChunkSource:
-    """Made chunks by negative keys, stored ones by those of the view."""
+async def _made(
+    view: View,
+    documents: Sequence[Document],
+    maker: ChunkMaker,
+    *,
+    plan: QueryPlan,
+    prefs: RetrievalPrefs,
+) -> LateChunkSource:
+    """The chunks that are made, as far as the query and its filter allow them."""
+    embed = plan.legs.semantic is not None or prefs.diversity.mmr is not None
+    sets = await maker.chunks(documents, embed=embed)
+    texts: list[IndexedText] = []
+    for document, made in zip(documents, sets, strict=True):
+        texts += await in_thread(
+            index_text,
+            document,
+            [chunk for chunk in made.chunks if chunk.level != "parent"],
+            headers=prefs.chunking.include_headers,
+            main_language=next(iter(view.languages), None),
+        )
+    where, excluded = prefs.filters, plan.excluded
 
-    def __init__(
-        self,
-        view: View,
-        passages: Sequence[Passage],
-        vectors: Vectors,
-        sets: Mapping[Name, Sequence[Chunk]],
-    ) -> None:
-        self._view = view
-        self._made = {passage.key: passage for passage in passages}
-        self._rows = {passage.key: row for row, passage in enumerate(passages)}
-        self._vectors = vectors
-        self._sets = sets
+    def allowed() -> list[int]:
+        return [
+            row
+            for row, text in enumerate(with_checkpoints(texts))
+            if (excluded is None or not holds(excluded, text.text.terms))
+            and (where == And() or matches(where, text.document, text.chunk))
+        ]
+
+    kept = await in_thread(allowed)
+    vectors = [item.vectors for item in sets if len(item.vectors)]
+    joined = np.concatenate(vectors) if vectors else np.zeros((0, 0), np.float32)
+    by_document = {item.ref: made.chunks for item, made in zip(documents, sets, strict=True)}
+    return LateChunkSource(view, [texts[row] for row in kept], joined[kept], by_document)
+
+
+@dataclass(frozen=True, slots=True)
+class LateChunkSource:
+    """Made chunks by negative keys, -1 for the first of `texts`; stored ones by those of the view.
+
+    `sets` are all chunks that were made of each document, parents included.
+    """
+
+    view: View
+    texts: Sequence[IndexedText]
+    made_vectors: Vectors
+    sets: Mapping[DocumentRef, Sequence[Chunk]]
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
-        stored = {item.key: item for item in await self._view.passages(keys[keys >= 0])}
-        known = self._made | stored
+        stored = {item.key: item for item in await self.view.passages(keys[keys >= 0])}
+        made = {
+            key: Passage(key, self.texts[-1 - key].chunk, self.texts[-1 - key].document)
+            for key in keys[keys < 0].tolist()
+        }
+        known = made | stored
         return [known[key] for key in keys.tolist() if key in known]
 
     async def vectors(self, keys: ChunkKeys) -> Vectors:
         made = keys < 0
-        stored = await self._view.vectors(keys[~made])
+        stored = await self.view.vectors(keys[~made])
         if not made.any():
             return stored
-        rows = np.empty((len(keys), self._vectors.shape[1]), np.float32)
-        rows[made] = self._vectors[[self._rows[key] for key in keys[made].tolist()]]
+        rows = np.empty((len(keys), self.made_vectors.shape[1]), np.float32)
+        rows[made] = self.made_vectors[-1 - keys[made]]
         if len(stored):
             rows[~made] = stored
         return rows
 
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
         wanted = {chunk.parent_id for chunk in chunks}
+        names = {chunk.document_ref for chunk in chunks}
         made = {
             parent.id: parent
-            for name in {(chunk.collection, chunk.document_id) for chunk in chunks}
-            for parent in self._sets.get(name, ())
+            for name in names
+            for parent in self.sets.get(name, ())
             if parent.id in wanted
         }
-        return made | await self._view.parents(self._stored(chunks))
+        return made | await self.view.parents(self._stored(chunks))
 
     async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
-        names = dict.fromkeys((chunk.collection, chunk.document_id) for chunk in chunks)
-        made = [chunk for name in names for chunk in self._sets.get(name, ())]
-        stored = self._stored(chunks)
-        return made + await self._view.neighbours(stored, near=near, across=across)
+        names = dict.fromkeys(chunk.document_ref for chunk in chunks)
+        made = [chunk for name in names for chunk in self.sets.get(name, ())]
+        return made + await self.view.neighbours(self._stored(chunks), near=near, across=across)
 
     def _stored(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        return [item for item in chunks if (item.collection, item.document_id) not in self._sets]
+        return [item for item in chunks if item.document_ref not in self.sets]
+
+    async def scores(self, leg: Leg, legs: LegQueries, prefs: RetrievalPrefs) -> Scores:
+        if not self.texts:
+            return np.zeros(0)
+        if leg == "semantic" and legs.semantic is not None:
+            cosines = self.made_vectors @ legs.semantic
+            return by_distance(cosines, legs.length, prefs.vector.distance)
+        if leg == "exact" and legs.exact is not None:
+            return await in_thread(_exact_shares, self.texts, legs.exact)
+        query = (legs.text if leg == "text" else legs.fuzzy) or TextQuery(())
+        if isinstance(query, TrigramTextQuery):
+            return await in_thread(_similarities, self.texts, query)
+        idfs = await self.view.idf([as_word(word) for word in query.words])
+        return await in_thread(bm25, self.texts, query, idfs=idfs)
+
+    async def matched(self, leg: Leg, legs: LegQueries, scores: Scores) -> NDArray[np.bool_]:
+        query = {"text": legs.text, "fuzzy": legs.fuzzy}.get(leg)
+        if isinstance(query, TextQuery):
+            return await in_thread(_matched, self.texts, query)
+        return _matched_by_score(leg, scores)
 
 
 WHOLE = "document"
@@ -266,26 +218,6 @@ CHUNKS_AT_ONCE = 512
 """About how many chunks are embedded before they are cached, and lost if a search is cancelled."""
 
 Work = tuple[Document, list[Chunk]]
-
-
-@dataclass(frozen=True, slots=True)
-class LateChunking:
-    """The parts that late chunking works with; `chunker_id` is the base's own chunker."""
-
-    chunker_id: str
-    tokenizer: Tokenizer
-    vectors: ChunkEmbedder
-    cache: ChunkCacheRepo | None = None
-
-    def maker(self, prefs: RetrievalPrefs) -> ChunkMaker:
-        """Makes chunks as `prefs` ask for."""
-        chunking = prefs.chunking
-        return ChunkMaker(
-            late_chunker(chunking, chunker_id=self.chunker_id, tokenizer=self.tokenizer),
-            self.vectors.with_headers(chunking.include_headers),
-            self.cache,
-            prefs.cache,
-        )
 
 
 def late_chunker(prefs: ChunkingPrefs, *, chunker_id: str, tokenizer: Tokenizer) -> Chunker:
@@ -299,12 +231,23 @@ def late_chunker(prefs: ChunkingPrefs, *, chunker_id: str, tokenizer: Tokenizer)
     )
 
 
+def chunk_maker(
+    prefs: RetrievalPrefs, *, chunker_id: str, vectors: ChunkEmbedder, cache: ChunkCacheRepo | None
+) -> ChunkMaker:
+    """Makes chunks as `prefs` ask for; `chunker_id` is the base's own chunker."""
+    embedder = vectors.embedder
+    tokenizer = measuring_tokenizer(embedder.tokenizer, embedder.info.alphabets)
+    chunker = late_chunker(prefs.chunking, chunker_id=chunker_id, tokenizer=tokenizer)
+    vectors = vectors.with_headers(prefs.chunking.include_headers)
+    return ChunkMaker(chunker, vectors, cache, prefs.cache)
+
+
 @dataclass(slots=True)
 class ChunkMaker:
     """Cuts whole documents with one chunker and embeds their chunks, or takes them from the cache.
 
-    `counts` has the number of chunks made and cached, and of the sets that were written. A document
-    that can't be cut or embedded has no chunks; `problems` says why.
+    `counts` has the number of chunks made, cached and stored, and of sets written. A document that
+    can't be cut or embedded has no chunks; `problems` says why.
     """
 
     chunker: Chunker
@@ -319,33 +262,30 @@ class ChunkMaker:
         """The chunker and the model of its chunks."""
         return self.chunker.id, self.vectors.model_id
 
-    async def cut(self, documents: Sequence[Document]) -> list[CachedChunks]:
-        """The chunks of each document, with vectors of dimension 0."""
-        sets = []
-        works = {self._key(document): chunks for document, chunks in await self._cut(documents)}
-        for document in documents:
-            chunks = works.get(self._key(document), [])
-            findable = sum(chunk.level != "parent" for chunk in chunks)
-            sets.append(CachedChunks(chunks, np.zeros((findable, 0), np.float32)))
-        return sets
-
-    async def embedded(self, documents: Sequence[Document]) -> list[CachedChunks]:
-        """The chunks of each document with their vectors.
+    async def chunks(self, documents: Sequence[Document], *, embed: bool) -> list[CachedChunks]:
+        """The chunks of each document with their vectors, of dimension 0 if none are needed.
 
         A cancelled search has cached what it finished, a document at a time.
         """
         keys = [self._key(document) for document in documents]
-        found = await self._load(keys)
+        found = await self._load(keys) if embed else {}
         missing = [item for key, item in zip(keys, documents, strict=True) if key not in found]
         for group in _groups(await self._cut(missing)):
-            made = await self.vectors.embed_each(group)
+            made: Sequence[Vectors | NativeEmbeddingError]
+            if embed:
+                made = await self.vectors.embed_each(group)
+            else:
+                counts = (sum(chunk.level != "parent" for chunk in chunks) for _, chunks in group)
+                made = [np.zeros((count, 0), np.float32) for count in counts]
             sets = {}
             for (document, chunks), vectors in zip(group, made, strict=True):
                 if isinstance(vectors, NativeEmbeddingError):
                     self._failed(document, vectors)
                 else:
                     sets[self._key(document)] = CachedChunks(chunks, vectors)
-            await self._save(sets)
+            if embed and self.cache is not None and self.prefs.write_chunk_cache:
+                await self.cache.save(sets, ttl=self.prefs.ttl_seconds)
+                self.counts["chunk_sets_kept"] += len(sets)
             found |= sets
         none = CachedChunks([], np.zeros((0, self.vectors.embedder.info.dimension), np.float32))
         return [found.get(key, none) for key in keys]
@@ -375,14 +315,8 @@ class ChunkMaker:
         self.counts["chunks_cached"] += sum(len(kept.chunks) for kept in fitting.values())
         return fitting
 
-    async def _save(self, sets: Mapping[CacheKey, CachedChunks]) -> None:
-        if self.cache is not None and self.prefs.write_chunk_cache:
-            await self.cache.save(sets, ttl=self.prefs.ttl_seconds)
-            self.counts["chunk_sets_kept"] += len(sets)
-
     def _key(self, document: Document) -> CacheKey:
-        content = (document.collection, document.id, document.content_hash)
-        return CacheKey(*content, *self.made_by)
+        return CacheKey(*document.ref, document.content_hash, *self.made_by)
 
 
 def _groups(works: Sequence[Work]) -> Iterator[list[Work]]:
@@ -425,15 +359,6 @@ def index_text(
     return indexed
 
 
-def without_excluded(texts: Sequence[IndexedText], excluded: Match | None) -> list[int]:
-    """The indices of the texts that `excluded` does not hold for."""
-    return [
-        index
-        for index, text in enumerate(with_checkpoints(texts))
-        if excluded is None or not holds(excluded, text.text.terms)
-    ]
-
-
 def bm25(texts: Sequence[IndexedText], query: TextQuery, *, idfs: Scores) -> Scores:
     """The BM25 score of each text; `idfs` are those of the query's words in the store.
 
@@ -454,13 +379,16 @@ def bm25(texts: Sequence[IndexedText], query: TextQuery, *, idfs: Scores) -> Sco
     return np.array(scores, np.float64)
 
 
-def matched(texts: Sequence[IndexedText], query: TextQuery) -> NDArray[np.bool_]:
-    """The texts that a query finds at all: those its condition holds for, or that hold a term."""
+def _similarities(texts: Sequence[IndexedText], query: TrigramTextQuery) -> Scores:
+    scores = [query.score_of(text.chunk.text) for text in with_checkpoints(texts)]
+    return np.array(scores, np.float64)
+
+
+def _matched(texts: Sequence[IndexedText], query: TextQuery) -> NDArray[np.bool_]:
     return np.array([item.text.found_by(query) for item in with_checkpoints(texts)], np.bool_)
 
 
-def exact_shares(texts: Sequence[IndexedText], query: ExactQuery) -> Scores:
-    """The share of a query's exact wordings that each text holds."""
+def _exact_shares(texts: Sequence[IndexedText], query: ExactQuery) -> Scores:
     wordings = [part.query.where for part in query.parts]
     held = [
         [wording is not None and holds(wording, text.text.terms) for wording in wordings]

@@ -9,20 +9,40 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from lagotto._internal.concurrency import for_each, in_thread, with_checkpoints
+from lagotto._internal.display import counted
 from lagotto.documents import Chunk
+from lagotto.embedders import Embedder
+from lagotto.errors import RetrievalError
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.text_query import TextQuery, as_word, single_words
 from lagotto.prefs import BLENDED_JUDGED, SearchRequest
 from lagotto.rerankers.base import Reranker
-from lagotto.results import RetrievalStats
-from lagotto.retrieval.documents import FoundDocument
-from lagotto.retrieval.explain import Diagnostics, scored_candidates
-from lagotto.retrieval.fusion import Candidates, Fused
-from lagotto.retrieval.recall import Components, Recalled, StoredCandidates
+from lagotto.results import FusionInputs, Leg, RetrievalStats
+from lagotto.retrieval.documents import FoundDocument, collapse, rank_documents
+from lagotto.retrieval.explain import Diagnostics, raise_unless, scored_candidates
+from lagotto.retrieval.fusion import (
+    Candidates,
+    Fused,
+    HybridScorer,
+    LegScores,
+    damping,
+    fuse,
+    semantic_lead,
+)
+from lagotto.retrieval.query.expansion import (
+    Expander,
+    Expansion,
+    feedback_candidates,
+    feedback_terms,
+)
+from lagotto.retrieval.recall import FusionPlan, QueryPlan, QueryPlanner, Recall, boost, holders_of
 from lagotto.retrieval.stages import (
     ChunkSource,
     Ranked,
@@ -33,20 +53,25 @@ from lagotto.retrieval.stages import (
     cited_section,
     document_of,
     mmr,
-    parent_or_self,
     rank,
     rerank,
     resolve_parents,
     verdict_score,
 )
-from lagotto.stores.base import View
+from lagotto.stores.base import Capabilities, ItemRepo, Passage, View
+
+if TYPE_CHECKING:
+    from lagotto.retrieval.late import ChunkMaker
 
 log = logging.getLogger(__name__)
 
 NEIGHBOURS = 2
 """How many chunks before and after each hit are read for a pack that takes what is worth most."""
-MORE = 4
-"""How many times more candidates to rank where too few of them remain."""
+DEEPER = 4
+"""How many times more candidates to rank where too few remain, and how much deeper to search where
+those found are of too few documents."""
+DAMPED: tuple[Leg, ...] = ("text", "fuzzy")
+"""The legs whose scores are divided by the best of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +104,42 @@ class SearchSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """The candidates to be ranked, with their fused scores, and where their chunks are read.
+class Components:
+    """The parts that a search works with besides a view of the store.
 
-    `rows` are those that may be shown, None for all. `documents` are the best ones, best first,
-    if the view asks for documents.
+    `chunk_maker` is for late chunking, and `items` has its documents, None for those of the view.
     """
 
-    recalled: Recalled
+    embedder: Embedder
+    capabilities: Capabilities
+    chunk_maker: Callable[[], ChunkMaker]
+    reranker: Reranker | None = None
+    expander: Expander | None = None
+    scorer: HybridScorer = fuse
+    items: ItemRepo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The candidates to be ranked, with their fused scores, and `source`, where they are read.
+
+    `found` are the stored chunks that the legs of `recall` found, which the candidates are, or
+    whose documents' chunks they are; `view` leaves out what the query excludes, and `exact` is the
+    exact leg before it was boosted. `rows` are those that may be shown, None for all. `documents`
+    are the best ones, best first, if the view asks for documents.
+    """
+
+    view: View
+    plan: QueryPlan
+    recall: Recall
+    found: Candidates
     source: ChunkSource
     candidates: Candidates
     fused: Fused
+    exact: LegScores | None = None
     rows: Rows | None = None
     documents: Sequence[FoundDocument] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, found: Recalled) -> Scored:
-        """Stored chunks, as they were found."""
-        counts = {"candidate_chunks": len(found.candidates.keys)}
-        return cls(found, found.view, found.candidates, found.fused, counts=counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +180,6 @@ class Search:
         components: Components,
         request: SearchRequest,
         view: View,
-        *,
         diagnostics: Diagnostics,
     ) -> None:
         self._components = components
@@ -150,19 +190,20 @@ class Search:
         self._reranker = components.reranker if judges else None
         judged = self._reranker is not None and not self._reranker.scale.blended
         self._size = SearchSize.of(request, judged=judged)
+        self._is_late = prefs.chunking.strategy != "precomputed"
         self.diagnostics = diagnostics
-        self.stored = StoredCandidates(view, prefs, components, diagnostics)
+        self._view = view
+        self._passages: dict[int, Passage] = {}  # every one is read once
+        self._unreadable: set[int] = set()
 
     async def run(self) -> Outcome:
         """All stages, up to the passages that the view shows, and what it shows around them."""
-        stage, parents = self.diagnostics.stage, self._prefs.parents
+        stage, prefs, parents = self.diagnostics.stage, self._prefs, self._prefs.parents
+        outcome = Outcome(self.request, self.diagnostics)
         if self.request.is_empty:
-            return Outcome(self.request, self.diagnostics)
-        if self._size.documents is None:
-            scored = Scored.of(await self._recall())
-        else:
-            scored = await self._scored_documents(self._size.documents)
-        if self._prefs.explain == "candidates":
+            return outcome
+        scored = await self._scored()
+        if prefs.explain == "candidates":
             with stage("explain"):
                 await self._explain(scored)
         with stage("rank"):
@@ -170,24 +211,92 @@ class Search:
         if parents.stage == "before_rerank":
             with stage("parents"):
                 ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
-        seen: list[Ranked] = []
-        verdicts: list[Ranked] = []
-        judged: list[Ranked] | None = None
         if self._reranker is not None:
             with stage("rerank"):
                 seen, rest = self._for_reranker(self._reranker, ranked)
-                ranked, verdicts = await self._reranked(self._reranker, seen, scored)
-                ranked += rest
-                judged = ranked if verdicts else None
+                kept, verdicts = await self._reranked(self._reranker, seen, scored)
+                ranked = kept + rest
+                outcome = replace(
+                    outcome, seen=seen, verdicts=verdicts, judged=ranked if verdicts else None
+                )
         if parents.stage == "after_rerank":
             with stage("parents"):
                 ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
         with stage("diversity"):
-            ranked = await self._diverse(scored, above(ranked, self._prefs.min_score))
+            ranked = await self._diverse(scored, above(ranked, prefs.min_score))
         shown = await for_each(self._cited, ranked[: self._size.passages])
         self._log(scored, shown)
-        outcome = Outcome(self.request, self.diagnostics, scored, shown, seen, verdicts, judged)
+        outcome = replace(outcome, scored=scored, ranked=shown)
         return await self._with_surroundings(outcome, scored)
+
+    async def _scored(self) -> Scored:
+        """The candidates; of the best documents, or chunks made of these, if a view shows some."""
+        if self._size.documents is None:
+            return await self._recall(passages=self._wanted)
+        found = await self._recall_documents(self._size.documents)
+        return await self._cut(found) if self._is_late else found
+
+    async def _recall(self, *, passages: int | None) -> Scored:
+        """What the legs find, fused; twice where feedback is asked for.
+
+        `passages` is how many of the best will be read, None for all.
+        """
+        expansion, feedback = await self._expansion(), self._prefs.expansion.feedback
+        while True:
+            plan, legs = await self._plan(expansion, passages)
+            found = await self._fused(plan, legs, self.depth)
+            if not feedback or found.plan.legs.text is None:
+                return found
+            with self.diagnostics.stage("expand"):
+                expansion, feedback = await self._feedback(found, expansion), False
+
+    async def _recall_documents(self, count: int) -> Scored:
+        """The best `count` documents, as far as they reach the thresholds, and their candidates.
+
+        Searches deeper until there are as many documents, or no more to be found.
+        """
+        threshold = self._prefs.scoring.min_score or 0.0
+        if self._reranker is None:
+            threshold = max(threshold, self._prefs.min_score)
+        depth, found = self.depth, await self._recall(passages=None)
+        while True:
+            keys, legs = found.candidates.keys, found.candidates.legs.values()
+            with self.diagnostics.stage("group"):
+                groups = collapse(found.candidates, await self._read(found.source, keys))
+            full = any(np.count_nonzero(leg.ranks) >= depth for leg in legs)
+            if len(groups.documents) >= count or not full:
+                break
+            depth *= DEEPER
+            found = await self._fused(found.plan, found.recall, depth)
+        with self.diagnostics.stage("group"):
+            fused = self.fuse(groups.candidates, found.plan)
+            ranked = await self._best(found, len(keys))
+            best_chunks = {document_of(item): item.passage.chunk for item in reversed(ranked)}
+            documents = await in_thread(rank_documents, groups, fused, best_chunks)
+        best = [item for item in documents[:count] if item.score >= threshold]
+        counts = {**found.counts, "candidate_documents": len(documents)}
+        return replace(found, rows=groups.rows_of(best), documents=best, counts=counts)
+
+    async def _cut(self, found: Scored) -> Scored:
+        """The chunks of the documents that were found, made now or taken from the cache."""
+        from lagotto.retrieval.late import late_candidates
+
+        items = self._components.items or found.view
+        with self.diagnostics.stage("chunk"):
+            maker = self._components.chunk_maker()
+            documents = await items.sources([item.name for item in found.documents])
+            source, candidates = await late_candidates(
+                found.view, documents, plan=found.plan, prefs=self._prefs, maker=maker
+            )
+        for problem in maker.problems:
+            self.diagnostics.note("late chunking", problem)
+        with self.diagnostics.stage("fuse"):
+            weighted = found.plan.with_given_weights(self._prefs.scoring)
+            candidates, _, fused = self._fuse_boosted(candidates, weighted)
+        counts = {**found.counts, **+maker.counts}  # without those that are 0
+        return replace(
+            found, source=source, candidates=candidates, fused=fused, rows=None, counts=counts
+        )
 
     def _cited(self, ranked: Sequence[Ranked]) -> list[Ranked]:
         query = self._prefs.query_text
@@ -207,28 +316,37 @@ class Search:
 
     async def _explain(self, scored: Scored) -> None:
         """Note every candidate with its scores, and what else their fusion depends on."""
-        passages = await self.stored.read(scored.source, scored.candidates.keys)
+        passages = await self._read(scored.source, scored.candidates.keys)
         self.diagnostics.candidates = await in_thread(
             scored_candidates, passages, scored.candidates, scored.fused
         )
         if not self._is_late:
             names = {passage.key: passage.chunk.id for passage in passages}
-            self.diagnostics.fusion = self.stored.fusion_inputs(scored.recalled, names)
+            self.diagnostics.fusion = self._fusion_inputs(scored, names)
 
     async def _with_surroundings(self, outcome: Outcome, scored: Scored) -> Outcome:
-        """What else the view shows, read while the state of the store is open."""
+        """What else the view shows, read while the state of the store is open.
+
+        A pack traces what the legs found, whatever the later stages made of it: all of it if the
+        search says how many candidates there are to be, else as many as later stages need. To read
+        the others takes longer than the rest of a pack (4 ms and 20 ms for 200 candidates in a file
+        of 20,000 chunks).
+        """
+        prefs, candidates = self._prefs, scored.candidates
         if self.request.verb == "context":
             with self.diagnostics.stage("neighbours"):
                 chunks = await self._surroundings(scored.source, outcome.ranked)
             with self.diagnostics.stage("rank"):
-                initial = await self._initial(scored)
+                everything = prefs.candidates is not None or prefs.overfetch is not None
+                wanted = None if everything else self._wanted
+                count = len(candidates.keys) if wanted is None else wanted
+                initial = await self._best(replace(scored, rows=None), count)
             return replace(outcome, surroundings=chunks, initial=initial)
-        if self.request.verb == "search" and not self._prefs.snippet.prefer_chunk_snippet:
+        if self.request.verb == "search" and not prefs.snippet.prefer_chunk_snippet:
             with self.diagnostics.stage("bundle"):
                 names = [item.name for item in scored.documents]
-                whole = await scored.recalled.view.sources(names)
-            texts = {(item.collection, item.id): item.summary or item.text for item in whole}
-            return replace(outcome, texts=texts)
+                whole = await scored.view.sources(names)
+            return replace(outcome, texts={item.ref: item.summary or item.text for item in whole})
         return outcome
 
     async def _surroundings(self, source: ChunkSource, ranked: Sequence[Ranked]) -> list[Chunk]:
@@ -246,19 +364,6 @@ class Search:
             found += await source.neighbours(chunks, near=near, across=across)
         return found
 
-    async def _initial(self, scored: Scored) -> list[Ranked]:
-        """What the legs found, by fused score, whatever the later stages made of it.
-
-        All of it if the search says how many candidates there are to be, else as many as later
-        stages need: to read the others takes longer than the rest of a pack (4 ms and 20 ms for
-        200 candidates in a file of 20,000 chunks).
-        """
-        everything = self._prefs.candidates is not None or self._prefs.overfetch is not None
-        wanted = None if everything else self._wanted
-        count = len(scored.candidates.keys) if wanted is None else wanted
-        candidates, scores = scored.candidates, scored.fused.scores
-        return await self.stored.ranked(scored.source, candidates, scores, count=count)
-
     @property
     def depth(self) -> int:
         """How many candidates each leg brings; a reranker that is switched off changes nothing."""
@@ -269,10 +374,6 @@ class Search:
         return self._prefs.depth(self._size.documents, reranked=None if self._is_late else judged)
 
     @property
-    def _is_late(self) -> bool:
-        return self._prefs.chunking.strategy != "precomputed"
-
-    @property
     def _wanted(self) -> int | None:
         """How many passages the stages after fusion need, None for all."""
         passages = self._size.passages
@@ -280,91 +381,34 @@ class Search:
             return passages
         return self._prefs.judged(passages, blended=self._reranker.scale.blended)
 
-    def _recall(self) -> Awaitable[Recalled]:
-        return self.stored.recall(
-            depth=self.depth, passages=self._wanted, vector=self.request.vector
-        )
-
-    async def _scored_documents(self, count: int) -> Scored:
-        """The candidates of the best documents, or chunks that are made of these now."""
-        threshold = self._prefs.scoring.min_score or 0.0
-        if self._reranker is None:
-            threshold = max(threshold, self._prefs.min_score)
-        found = await self.stored.recall_documents(
-            count, depth=self.depth, threshold=threshold, vector=self.request.vector
-        )
-        chunks = Scored.of(found.recalled)
-        counts = {**chunks.counts, "candidate_documents": found.total}
-        scored = replace(chunks, rows=found.rows, documents=found.documents, counts=counts)
-        return await self._cut(scored) if self._is_late else scored
-
-    async def _cut(self, found: Scored) -> Scored:
-        """The chunks of the documents that were found, made now or taken from the cache."""
-        from lagotto.retrieval.late import late_candidates
-
-        view, plan = found.recalled.view, found.recalled.plan
-        items = self._components.items or view
-        with self.diagnostics.stage("chunk"):
-            names = [item.name for item in found.documents]
-            made = await late_candidates(
-                view,
-                await items.sources(names),
-                plan=plan,
-                prefs=self._prefs,
-                late=self._components.late(),
-            )
-        for problem in made.problems:
-            self.diagnostics.note("late chunking", problem)
-        with self.diagnostics.stage("fuse"):
-            weighted = plan.with_given_weights(self._prefs.scoring)
-            candidates, _, fused = self.stored.fuse_boosted(made.candidates, weighted)
-        counts = {**found.counts, **made.counts}
-        return Scored(
-            found.recalled,
-            made.source,
-            candidates,
-            fused,
-            documents=found.documents,
-            counts=counts,
-        )
-
     async def _ranked(self, scored: Scored) -> list[Ranked]:
-        """The best candidates, as many as the later stages need."""
-        candidates, scores = scored.candidates, scored.fused.scores
-        total = len(candidates.keys)
+        total = len(scored.candidates.keys)
         wanted = None if self._prefs.diversity.mmr is not None else self._wanted
         count = total if wanted is None else wanted
         while True:
-            rows = best_rows(candidates, scores, count=count, rows=scored.rows)
-            passages = await self.stored.read(scored.source, candidates.keys[rows])
-            ranked = rank(passages, rows, candidates, scores, count=count)
+            ranked = await self._best(scored, count)
             good = above(ranked, self._prefs.scoring.min_score)
             if len(good) < count or count >= total or self._remaining(good) is not None:
                 return good
-            count = min(total, MORE * count)
+            count = min(total, DEEPER * count)
 
     def _for_reranker(
         self, reranker: Reranker, ranked: Sequence[Ranked]
     ) -> tuple[list[Ranked], list[Ranked]]:
         """The hits that the reranker sees, and those that follow the ones that it has judged.
 
-        None follow where a number or a threshold says which come out. Blended scores are not below
-        the fused ones of hits that were worse before, so these can follow.
+        Without a given number, it sees more if too few would be left of them afterwards. None
+        follow where a number or a threshold says which come out. Blended scores are not below the
+        fused ones of hits that were worse before, so these can follow.
         """
-        enough, prefs = self._enough(ranked), self._prefs.rerank
+        wanted, prefs = self._wanted, self._prefs.rerank
+        if wanted is not None and prefs.candidates is None:
+            wanted = max(wanted, self._remaining(ranked) or len(ranked))
+        enough = list(ranked[:wanted])
         if not reranker.scale.blended or prefs.candidates is not None:
             return enough, []
         keeps = prefs.min_score is None and prefs.keep is None
         return enough[:BLENDED_JUDGED], enough[BLENDED_JUDGED:] if keeps else []
-
-    def _enough(self, ranked: Sequence[Ranked]) -> list[Ranked]:
-        """The hits for the reranker: as many as it is to see, and where no number was given, more
-        if too few would be left of them afterwards.
-        """
-        wanted = self._wanted
-        if wanted is not None and self._prefs.rerank.candidates is None:
-            wanted = max(wanted, self._remaining(ranked) or len(ranked))
-        return list(ranked[:wanted])
 
     def _remaining(self, ranked: Sequence[Ranked]) -> int | None:
         """How many of the first hits it takes to fill the view; None if there are too few.
@@ -380,7 +424,8 @@ class Search:
         distinct: set[str] = set()
         taken: Counter[tuple[str, str]] = Counter()
         for index, item in enumerate(ranked, 1):
-            name = parent_or_self(item) if merging else item.passage.chunk.id
+            chunk = item.passage.chunk
+            name = (chunk.parent_id or chunk.id) if merging else chunk.id
             if name not in distinct:
                 distinct.add(name)
                 taken[document_of(item)] += 1
@@ -421,3 +466,162 @@ class Search:
         if self._size.per_document:
             ranked = cap(ranked, key=document_of, most=self._size.per_document)
         return ranked
+
+    async def _best(self, scored: Scored, count: int) -> list[Ranked]:
+        candidates, scores = scored.candidates, scored.fused.scores
+        rows = best_rows(candidates, scores, count=count, rows=scored.rows)
+        passages = await self._read(scored.source, candidates.keys[rows])
+        return rank(passages, rows, candidates, scores, count=count)
+
+    async def _read(self, source: ChunkSource, keys: ChunkKeys) -> list[Passage]:
+        """The passages of `keys`, those that were read before from memory."""
+        known = self._passages.keys() | self._unreadable
+        missing = [key for key in keys.tolist() if key not in known]
+        if missing:
+            found = await source.passages(np.array(missing, np.int64))
+            self._passages |= {passage.key: passage for passage in found}
+            self._unreadable |= set(missing) - self._passages.keys()
+            if self._unreadable:
+                what = f"{counted(len(self._unreadable), 'chunk')} can't be read"
+                self.diagnostics.note("record", f"{what}; `lagotto doctor` names the documents")
+        return [self._passages[key] for key in keys.tolist() if key in self._passages]
+
+    def fuse(self, candidates: Candidates, plan: QueryPlan) -> Fused:
+        """One score from those of the legs."""
+        return self._components.scorer(
+            candidates, plan.weights, self._prefs.scoring, floor=self._floor, damping=plan.damping
+        )
+
+    def _fuse_boosted(
+        self, candidates: Candidates, plan: QueryPlan
+    ) -> tuple[Candidates, QueryPlan, Fused]:
+        """As `fuse`, with exact wordings that a query merely mentions boosted just far enough."""
+        exact = plan.legs.exact if "exact" in candidates.legs else None
+        if exact is not None and exact.mentioned and plan.weights["exact"]:
+            rest = self.fuse(candidates, replace(plan, weights={**plan.weights, "exact": 0.0}))
+            weights = plan.damped_weights()
+            candidates, weight = boost(candidates, weights, rest.scores, exact)
+            plan = replace(plan, weights={**plan.weights, "exact": weight})
+        return candidates, plan, self.fuse(candidates, plan)
+
+    @property
+    def _floor(self) -> float:
+        by_cosine = self._prefs.vector.distance == "cosine"
+        return self._components.embedder.info.cosine_floor if by_cosine else 0.0
+
+    async def _plan(
+        self, expansion: Expansion | None, passages: int | None
+    ) -> tuple[QueryPlan, Recall]:
+        with self.diagnostics.stage("plan"):
+            planner = QueryPlanner(
+                self._view,
+                self._prefs,
+                embedder=self._components.embedder,
+                capabilities=self._components.capabilities,
+                diagnostics=self.diagnostics,
+            )
+            plan = await planner.plan(vector=self.request.vector, expansion=expansion)
+            view = self._view
+            if plan.excluded is not None:
+                view = await view.excluding(plan.excluded)
+        fusion = FusionPlan(plan.weights, self._floor, passages)
+        return plan, Recall(view, plan.legs, self._prefs, self.diagnostics, plan=fusion)
+
+    async def _fused(self, plan: QueryPlan, recall: Recall, depth: int) -> Scored:
+        view, found = recall.view, await recall.candidates(depth=depth)
+        with self.diagnostics.stage("fuse"):
+            plan = replace(plan, damping=await self._damping(view, plan, found))
+            exact = found.legs.get("exact")
+            candidates, plan, fused = self._fuse_boosted(found, plan)
+        counts = {"candidate_chunks": len(candidates.keys)}
+        return Scored(
+            view, plan, recall, candidates, view, candidates, fused, exact=exact, counts=counts
+        )
+
+    def _fusion_inputs(self, found: Scored, names: Mapping[int, str]) -> FusionInputs:
+        """What the fused scores depend on besides the scores; `names` are chunk ids by key."""
+        plan, exact = found.plan, found.plan.legs.exact
+        asked = self._prefs.scoring.weights(plan.type)
+        ran = [leg for leg in plan.legs.active() if leg != "exact" and asked[leg]]
+        holders: dict[str, int] = {}
+        boosted_rank: int | None = None
+        kind: Literal["given", "sum", "boosted"] | None = None
+        if exact is not None:
+            kind = "sum" if self._prefs.scoring.w_exact is None else "given"
+        if exact is not None and exact.mentioned and found.exact is not None and asked["exact"]:
+            kind = "boosted"
+            unboosted = replace(found.candidates, legs={"exact": found.exact})
+            held, boosted_rank = holders_of(unboosted, exact)
+            for row in np.flatnonzero(held).tolist():
+                name = names.get(int(found.candidates.keys[row]))
+                if name is not None:
+                    holders[name] = int(found.exact.ranks[row])
+        return FusionInputs(
+            weights=asked,
+            factors={leg: plan.weights[leg] / asked[leg] for leg in ran},
+            damping=dict(plan.damping),
+            floor=self._floor,
+            depth=found.candidates.depth,
+            exact=kind,
+            holders=holders,
+            boosted_rank=boosted_rank,
+        )
+
+    async def _damping(
+        self, view: View, plan: QueryPlan, candidates: Candidates
+    ) -> dict[Leg, float]:
+        """The factors for legs of words whose best match is weak.
+
+        Only where their best match would count 1 whatever it is, beside absolute cosines.
+        """
+        scoring, semantic = self._prefs.scoring, candidates.legs.get("semantic")
+        absolute = scoring.blend == "linear" and scoring.normalize == "absolute"
+        by_cosine = self._prefs.vector.distance == "cosine"
+        if not (scoring.adapt and absolute and by_cosine) or semantic is None:
+            return {}
+        # A model that knows the language may be near the answer without a clear lead; the cosines
+        # of one that does not say nothing unless one of them stands out.
+        clear = 1.0 if plan.reads else semantic_lead(semantic, floor=self._floor)
+        queries = {"text": plan.legs.text, "fuzzy": plan.legs.fuzzy} if clear else {}
+        factors: dict[Leg, float] = {}
+        for leg in DAMPED:
+            query, found = queries.get(leg), candidates.legs.get(leg)
+            if isinstance(query, TextQuery) and query.native is None and found is not None:
+                words = [word for word in query.words if word]
+                idfs = await view.idf([as_word(word) for word in words])
+                weights = [max(term.weight for term in word) for word in words]
+                best = float(np.nan_to_num(found.scores).max(initial=0.0))
+                factors[leg] = damping(best, (idfs * weights).tolist(), semantic_lead=clear)
+        return factors
+
+    async def _expansion(self) -> Expansion | None:
+        if self._components.expander is None:
+            return None
+        try:
+            with self.diagnostics.stage("expand"):
+                return await self._components.expander.expand(self._prefs.query_text)
+        except Exception as exc:  # noqa: BLE001 an expander of another package may raise anything
+            raise_unless(RetrievalError, exc)
+            self.diagnostics.note("expansion", f"left out ({exc})", cause=exc)
+            return None
+
+    async def _feedback(self, found: Scored, expansion: Expansion | None) -> Expansion:
+        """The words that the best passages of a first recall have in common."""
+        asked, view = self._prefs.expansion, found.view
+        text = found.plan.legs.text
+        best = await self._best(found, asked.feedback_passages)
+        texts = [item.passage.chunk.text for item in best]
+        main = next(iter(view.languages), None)
+        languages = [item.passage.document.language or main for item in best]
+        terms = feedback_candidates(texts, languages)
+        idf = await view.idf(single_words(terms))
+        added = feedback_terms(
+            texts,
+            [item.score for item in best],
+            languages,
+            dict(zip(terms, idf.tolist(), strict=True)),
+            asked.feedback_terms,
+            known={term.text for word in text.words for term in word} if text else set(),
+        )
+        given = expansion or Expansion()
+        return replace(given, terms=given.terms + added)

@@ -1,50 +1,555 @@
-"""Recall: the legs side by side, every leg's exact score for every candidate, and one of all."""
+"""Recall: from a question to the query of each leg, and the legs asked for candidates.
+
+Every leg scores every candidate exactly, whichever leg found it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto._internal.concurrency import in_thread
-from lagotto._internal.display import counted
-from lagotto.documents import Chunk, Vector
+from lagotto.documents import Vector
 from lagotto.embedders import Embedder
-from lagotto.errors import RetrievalError, StoreError
+from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError, QueryError, StoreError
+from lagotto.filters.evaluate import FilterHint
 from lagotto.indexes.base import ChunkKeys, Hits
-from lagotto.indexes.text_query import TextQuery, as_word, single_words
-from lagotto.prefs import Distance, RetrievalPrefs
-from lagotto.rerankers.base import Reranker
-from lagotto.results import FusionInputs, Leg
-from lagotto.retrieval.documents import FoundDocument, collapse, rank_documents
-from lagotto.retrieval.explain import Diagnostics, raise_unless
-from lagotto.retrieval.fusion import (
-    Candidates,
-    Fused,
-    HybridScorer,
-    LegScores,
-    Scores,
-    damping,
-    fuse,
-    semantic_lead,
-)
-from lagotto.retrieval.plan import ExactQuery, LegQueries, QueryPlan, QueryPlanner, TrigramTextQuery
+from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery, substituted
+from lagotto.prefs import Distance, QueryType, RetrievalPrefs, ScoringPrefs
+from lagotto.results import LEGS, Leg
+from lagotto.retrieval.explain import Diagnostics
+from lagotto.retrieval.fusion import Candidates, LegScores, Scores
 from lagotto.retrieval.query.expansion import (
-    Expander,
+    NEAR_ANSWER_WEIGHT,
     Expansion,
-    feedback_candidates,
-    feedback_terms,
+    answer_patterns,
+    answer_words,
+    declarative,
 )
-from lagotto.retrieval.stages import ChunkSource, Ranked, Rows, best_rows, document_of, rank
-from lagotto.stores.base import Capabilities, HybridQuery, ItemRepo, Passage, Scale, View
-from lagotto.terms.vocabulary import distinct
+from lagotto.retrieval.query.syntax import ParsedQuery, parse_query, weighed
+from lagotto.retrieval.query.types import classify, identifiers, quotations
+from lagotto.stores.base import MOST_LANGUAGES, Capabilities, HybridQuery, NativeSearch, Scale, View
+from lagotto.terms import QueryTerm, compounds, content_terms, query_language, query_terms
+from lagotto.terms.languages import (
+    UNSTEMMED,
+    alphabet_share,
+    foreign_language,
+    is_language,
+    language_named,
+    language_of,
+)
+from lagotto.terms.vocabulary import distinct, word_similarity
+from lagotto.terms.words import words
 
-if TYPE_CHECKING:
-    from lagotto.retrieval.late import LateChunking
+UNFAMILIAR = 0.1
+"""The factor of the semantic leg's weight where the embedder can't read the query."""
+
+KNOWN_LETTERS = 0.5
+STRANGE, STRANGE_SHARE = 3, 1 / 3
+"""An embedder reads a query of its language if at least half of the letters are of alphabets that
+it knows, and no more than a third of the content words are strange to it: cut into that many
+tokens. Of `Ivermectin is used to treat onchocerciasis` its vector says little (SciFact loses .003
+where such vectors are trusted; python benchmarks quality)."""
+
+MENTIONING: tuple[QueryType, ...] = ("question", "description")
+"""Types of queries that may mention a name or title without asking for what holds it."""
+
+ADDED_WEIGHT = 0.3
+"""The weight of a word that only an expansion has, beside one of the query."""
+
+
+MOST_PARTS = 4
+"""The number of quotations and identifiers of a query that are looked up."""
+
+RARE = 20
+"""An identifier that more passages hold is a plain word; a quotation always counts."""
+
+DECISIVE = 3
+"""An identifier that no more passages hold says which passage is meant, whatever else is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactPart:
+    """A wording; `holders` are all passages that hold it, None if there are more than a few."""
+
+    query: TextQuery
+    holders: ChunkKeys | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExactQuery:
+    """Wordings to search for verbatim; a passage scores the share of them that it holds.
+
+    Whether they are `mentioned` in a question that asks for something else, or are themselves
+    what is asked for, decides how far they boost the passages that hold them. `decisive` are the
+    passages that hold an identifier which hardly any other holds.
+    """
+
+    parts: tuple[ExactPart, ...]
+    mentioned: bool = False
+    decisive: ChunkKeys | None = None
+
+    async def search(self, view: View, *, k: int) -> Hits:
+        async def holders(part: ExactPart) -> ChunkKeys:
+            return (await view.text(part.query, k=k)).keys if part.holders is None else part.holders
+
+        lists = await asyncio.gather(*map(holders, self.parts))
+        keys, held = np.unique(np.concatenate(lists), return_counts=True)
+        scores = (held / len(self.parts)).astype(np.float32)
+        order = np.lexsort((keys, -scores))[:k]
+        return Hits(keys[order], scores[order])
+
+    async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
+        async def held(part: ExactPart) -> NDArray[np.bool_]:
+            if part.holders is None:
+                return await view.text_scores(part.query, keys) > 0
+            return np.isin(keys, part.holders)
+
+        shares: NDArray[np.float64] = np.mean(await asyncio.gather(*map(held, self.parts)), axis=0)
+        return shares
+
+
+async def exact_query(
+    view: View, quoted: Sequence[Phrase], identifiers: Sequence[Phrase], *, mentioned: bool
+) -> ExactQuery | None:
+    """The query for those wordings that occur at all; None if none does.
+
+    A wording that nothing holds would only make the scores of the others smaller. Each is scored
+    by its words, of which the best alternative counts.
+    """
+    asked = []
+    for phrase in (*quoted, *identifiers)[:MOST_PARTS]:
+        columns = zip_longest(*phrase.variants)
+        words = (dict.fromkeys(term for term in column if term) for column in columns)
+        asked.append(TextQuery(tuple(tuple(map(Term, word)) for word in words), where=phrase))
+    found = await asyncio.gather(*(view.text(part, k=RARE + 1) for part in asked))
+    kept = [
+        ExactPart(part, hits.keys if len(hits) <= RARE else None)
+        for index, (part, hits) in enumerate(zip(asked, found, strict=True))
+        if len(hits) and (index < len(quoted) or len(hits) <= RARE)
+    ]
+    few = [hits.keys for hits in found[len(quoted) :] if 0 < len(hits) <= DECISIVE]
+    decisive = np.concatenate(few) if few else None
+    return ExactQuery(tuple(kept), mentioned, decisive) if kept else None
+
+
+@dataclass(frozen=True, slots=True)
+class TrigramTextQuery:
+    """Words, compared together, and the least similarity of a text that is found.
+
+    `near` are words that stand near answers: a text with one of them is a better one.
+    """
+
+    words: str
+    threshold: float
+    near: tuple[str, ...] = ()
+
+    async def search(self, view: View, *, k: int) -> Hits:
+        return await _comparing(view).search_texts(
+            self.words, threshold=self.threshold, k=k, near=self.near, bonus=NEAR_ANSWER_WEIGHT
+        )
+
+    async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
+        scores = await _comparing(view).text_scores(
+            self.words, keys, near=self.near, bonus=NEAR_ANSWER_WEIGHT
+        )
+        return scores.astype(np.float64)
+
+    def score_of(self, text: str) -> float:
+        """The score of a text that no store has."""
+        alike = word_similarity(self.words, text)
+        has_one = not set(words(text)).isdisjoint(self.near)
+        return alike + NEAR_ANSWER_WEIGHT * (1 - alike) * has_one
+
+
+def _comparing(view: View) -> NativeSearch:
+    if view.native is None:
+        raise StoreError("this store can't compare whole texts; ask for fuzzy.over = 'terms'")
+    return view.native
+
+
+@dataclass(frozen=True, slots=True)
+class LegQueries:
+    """The query of each leg; a leg that is None does not run.
+
+    `length` is that of the caller's own vector; `semantic` has the length 1. `fuzzy` is the
+    full-text query with misspelt words replaced by what they may mean, or the words for whole
+    texts; `misspelt` is how much of it was replaced, from 0 to 1.
+    """
+
+    semantic: Vector | None = None
+    text: TextQuery | None = None
+    fuzzy: TextQuery | TrigramTextQuery | None = None
+    exact: ExactQuery | None = None
+    length: float = 1.0
+    misspelt: float = 0.0
+
+    def active(self) -> list[Leg]:
+        return [leg for leg in LEGS if getattr(self, leg) is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """A query's type, the query and weight of each leg, and what no result may hold.
+
+    `damping` are factors of the weights, which depend on what the legs find; `reads` is whether
+    the embedder knows the language of the query.
+    """
+
+    type: QueryType
+    legs: LegQueries
+    weights: Mapping[Leg, float]
+    excluded: Match | None = None
+    damping: Mapping[Leg, float] = field(default_factory=dict)
+    reads: bool = False
+
+    def damped_weights(self) -> dict[Leg, float]:
+        return {leg: weight * self.damping.get(leg, 1.0) for leg, weight in self.weights.items()}
+
+    def with_given_weights(self, scoring: ScoringPrefs) -> QueryPlan:
+        """The plan with weights in proportion to those given, whatever fusion makes of these."""
+        given, counted = scoring.weights(self.type, as_given=True), scoring.weights(self.type)
+        weights = {
+            leg: weight * given[leg] / counted[leg] if counted[leg] else weight
+            for leg, weight in self.weights.items()
+        }
+        return replace(self, weights=weights)
+
+
+class QueryPlanner:
+    """Plans one query for one view."""
+
+    def __init__(
+        self,
+        view: View,
+        prefs: RetrievalPrefs,
+        *,
+        embedder: Embedder,
+        capabilities: Capabilities,
+        diagnostics: Diagnostics,
+    ) -> None:
+        self._view = view
+        self._prefs = prefs
+        self._embedder = embedder
+        self._diagnostics = diagnostics
+        self._can = capabilities
+        for leg, why in view.degraded:
+            diagnostics.note(leg, why)
+        for problem in view.filter_notes:
+            diagnostics.note("filter", problem, is_hint=isinstance(problem, FilterHint))
+        config = prefs.fts.config if prefs.mode != "semantic" else None
+        self._languages = query_languages(config, view.languages, diagnostics)
+        self._native = native_query(prefs, capabilities, self._languages)
+        if config is not None and not is_language(config) and self._native is None:
+            # Only a server that ranks knows other configurations.
+            raise ConfigError(
+                f"fts.config: {config!r} is no language; name one as english or en, or {UNSTEMMED} "
+                "for none. A text search configuration of a PostgreSQL server is for bases on that "
+                f"server, with fts.rank_func ts_rank or ts_rank_cd (it is {prefs.fts.rank_func})"
+            )
+        self._parsed, self._refused = read_query(prefs, self._native, self._languages)
+        # Operators and what the query rejects mean nothing to an embedder.
+        self._query = self._parsed.text if self._parsed.has_text else prefs.query_text
+        self._type = classify(self._query, self._languages).type
+        self._weights = prefs.scoring.weights(self._type)
+        self._semantic, self._text = self._sides()
+        self._answers = prefs.expansion.answers
+        known = [tag for tag in view.languages if tag]
+        all_known = known and len(known) != MOST_LANGUAGES and None not in view.languages
+        if all_known and (foreign := foreign_language(self._query, known)):
+            documents = f"documents are in {', '.join(known)}"
+            problem = f"it seems to be {foreign}, and {documents}"
+            diagnostics.note("query", problem, is_hint=True)
+
+    def _sides(self) -> tuple[bool, bool]:
+        """Whether the semantic and the word legs run: as asked for, as far as the store can."""
+        mode, weights, can = self._prefs.mode, self._weights, self._can
+        note = self._diagnostics.note
+        semantic = mode != "keyword" and weights["semantic"] > 0
+        text = mode != "semantic" and any(weights[leg] > 0 for leg in ("text", "fuzzy", "exact"))
+        if text and not can.text:
+            note("text", "this store has no full-text index; only vectors count")
+            return can.semantic, False
+        if semantic and not can.semantic:
+            note("semantic", "this store has no vectors; only words count")
+            return False, can.text
+        if text and self._prefs.fts.rank_func not in can.rank_functions:
+            ranked = f"words are ranked by {can.rank_functions[0]} in this store"
+            note("text", f"{ranked}, not by {self._prefs.fts.rank_func}")
+        return semantic, text
+
+    async def plan(
+        self, *, vector: Vector | None = None, expansion: Expansion | None = None
+    ) -> QueryPlan:
+        """The plan; `vector` is the query's, if there is one already."""
+        legs = LegQueries()
+        if self._text and self._weights["text"]:
+            words = self._parsed.words + self._added(expansion)
+            if self._answers:
+                words += answer_patterns(self._query, self._languages)
+            legs = replace(legs, text=TextQuery(words, self._parsed.where, await self._served()))
+        if self._text and self._can.fuzzy and self._weights["fuzzy"]:
+            legs = await self._fuzzy(legs, self._content)
+        if self._text and self._prefs.fts.mode == "any" and self._weights["exact"]:
+            exact = await exact_query(
+                self._view,
+                quotations(self._query, self._languages),
+                identifiers(self._query, self._languages),
+                mentioned=self._type in MENTIONING,
+            )
+            legs = replace(legs, exact=exact)
+        if self._semantic:
+            legs = await self._meaning(legs, vector, expansion)
+        excluded = self._parsed.excluded if self._can.text else None
+        return QueryPlan(self._type, legs, self._adapted(legs), excluded, reads=self._reads)
+
+    def _added(self, expansion: Expansion | None) -> tuple[tuple[Term, ...], ...]:
+        """The words that only the expansion has, with less weight."""
+        if expansion is None:
+            return ()
+        asked = {term.text for word in self._parsed.words for term in word}
+        words = content_words(" ".join((*expansion.queries, *expansion.passages)), self._languages)
+        return expansion.terms + tuple(
+            tuple(Term(variant, ADDED_WEIGHT) for variant in word.variants)
+            for word in words
+            if asked.isdisjoint(word.variants)
+        )
+
+    async def _served(self) -> NativeQuery | None:
+        """The query, once the server is ready for it; None, and a note, if it can't be.
+
+        A query that the server refuses as well is a QueryError: our own, which says where.
+        """
+        if self._native is None or self._view.native is None:
+            return None
+        try:
+            await self._view.native.prepare(self._native)
+        except (QueryError, StoreError) as exc:
+            if self._refused is not None:
+                raise self._refused from exc
+            if isinstance(exc, QueryError):
+                raise
+            note = f"words are ranked by bm25, not by {self._native.function} ({exc})"
+            self._diagnostics.note("text", note, cause=exc)
+            return None
+        return self._native
+
+    async def _fuzzy(self, legs: LegQueries, words: Sequence[QueryTerm]) -> LegQueries:
+        fuzzy = self._prefs.fuzzy
+        if fuzzy.mode == "off" or not words:
+            return legs
+        if fuzzy.mode == "always":
+            return replace(legs, fuzzy=await self._similar(words))
+        corrected, share = await correct(self._view, words, self._pieces)
+        if not corrected:
+            return legs
+        self._diagnostics.corrections |= {
+            word.word: tuple(term.text for term in terms) for word, terms in corrected.items()
+        }
+        asked = [corrected.get(word) or weighed(word.variants, word.count) for word in words]
+        names = Counter(compounds(self._query)).items()  # in the spelling of the query
+        query = TextQuery((*asked, *(weighed((name,), times) for name, times in names)))
+        return replace(legs, fuzzy=self._conditioned(query, corrected), misspelt=share)
+
+    async def _similar(self, words: Sequence[QueryTerm]) -> TextQuery | TrigramTextQuery:
+        """The words compared with whole texts, or with the index terms."""
+        fuzzy, syntax, native = self._prefs.fuzzy, self._prefs.fts.mode, self._view.native
+        if fuzzy.over == "chunks":
+            if syntax != "any":
+                problem = f"whole texts can't be compared under the conditions of fts.mode {syntax}"
+            elif native is None:
+                problem = "this store can't compare words with whole texts"
+            elif not await native.comparable():
+                problem = "there is too much text to compare all of it"
+            else:
+                near = answer_words(self._query) if self._answers else ()
+                plain = " ".join(word.word for word in words)
+                return TrigramTextQuery(plain, fuzzy.threshold, near)
+            self._diagnostics.note("fuzzy", f"{problem}; words are compared with index terms")
+        roots = [word.variants[0] for word in words]
+        found = await self._view.similar(roots, threshold=fuzzy.threshold)
+        similar = {word: terms for word, terms in zip(words, found, strict=True) if terms}
+        added = answer_patterns(self._query, self._languages) if self._answers else ()
+        return self._conditioned(TextQuery((*similar.values(), *added)), similar)
+
+    def _conditioned(
+        self, query: TextQuery, found: Mapping[QueryTerm, tuple[Term, ...]]
+    ) -> TextQuery:
+        """The query under the condition of its syntax, with the terms found for its words."""
+        if self._parsed.where is None:
+            return query
+        texts = {
+            variant: [term.text for term in terms]
+            for word, terms in found.items()
+            for variant in word.variants
+        }
+        return replace(query, where=substituted(self._parsed.where, texts))
+
+    async def _meaning(
+        self, legs: LegQueries, vector: Vector | None, expansion: Expansion | None
+    ) -> LegQueries:
+        if not self._prefs.vector.embed_query and vector is None:
+            raise ConfigError("vector.embed_query is off; pass the query's vector as query_vector=")
+        try:
+            vector = await self._embedded(vector, expansion)
+        except EmbeddingError as exc:
+            if not self._text:
+                raise
+            note = f"the query could not be embedded, only words count ({exc})"
+            self._diagnostics.note("semantic", note, cause=exc)
+            return legs
+        unit, length = _unit(vector, self._embedder.info.dimension)
+        return replace(legs, semantic=unit, length=length)
+
+    async def _embedded(self, vector: Vector | None, expansion: Expansion | None) -> Vector:
+        """The query's vector; with an expansion the mean of the vectors of all its texts.
+
+        A vector that was passed stands for the query itself.
+        """
+        if vector is not None and not (expansion and self._prefs.vector.embed_query):
+            return vector
+        queries = [self._query] if vector is None else []
+        queries += expansion.queries if expansion else ()
+        if vector is None and self._answers:
+            queries += filter(None, [declarative(self._query)])
+        rows = [] if vector is None else [_unit(vector, self._embedder.info.dimension)[0]]
+        if queries:
+            rows += list(await self._embedder.embed(queries, role="query"))
+        if expansion and expansion.passages:
+            rows += list(await self._embedder.embed(list(expansion.passages), role="document"))
+        if len(rows) == 1:
+            return rows[0] if vector is None else vector
+        mean: Vector = np.mean(rows, axis=0)
+        return mean / np.linalg.norm(mean)
+
+    @property
+    def _reads(self) -> bool:
+        info = self._embedder.info
+        language = language_of(query_language(self._query, self._languages))
+        if info.languages and language not in info.languages:
+            return False
+        strange = sum(count >= STRANGE for count in self._pieces)
+        letters = alphabet_share(self._query, info.alphabets)
+        return letters >= KNOWN_LETTERS and strange <= STRANGE_SHARE * len(self._pieces)
+
+    @cached_property
+    def _pieces(self) -> list[int]:
+        return self._embedder.tokenizer.count([word.word for word in self._content])
+
+    @cached_property
+    def _content(self) -> list[QueryTerm]:
+        return content_words(self._query, self._languages)
+
+    def _adapted(self, legs: LegQueries) -> Mapping[Leg, float]:
+        """The weights as asked for, reduced for a leg that this query does not suit.
+
+        Vectors say little of an alphabet that the embedder never learned. Where words are
+        misspelt, the fuzzy leg stands in for the text leg, whose words it has too, and counts for
+        more the more of them there are: a vector of misspelt words says little as well.
+        """
+        weights = dict(self._weights)
+        if self._prefs.scoring.adapt:
+            known = alphabet_share(self._query, self._embedder.info.alphabets)
+            weights["semantic"] *= max(known, UNFAMILIAR)
+            if legs.misspelt:
+                weights["text"] = 0.0
+                weights["fuzzy"] *= 1 + legs.misspelt
+        if legs.exact and self._prefs.scoring.w_exact is None:
+            others = [leg for leg in legs.active() if leg != "exact"]
+            weights["exact"] = sum(weights[leg] for leg in others) or 1.0
+        return weights
+
+
+def content_words(query: str, languages: Sequence[str | None]) -> list[QueryTerm]:
+    """The content words of `query`, with their stems in `languages`."""
+    return content_terms(query_terms(query, languages))
+
+
+async def correct(
+    view: View, words: Sequence[QueryTerm], pieces: Sequence[int]
+) -> tuple[dict[QueryTerm, tuple[Term, ...]], float]:
+    """Corrections of misspelt words, and the share of the query that was misspelt.
+
+    `pieces` are the numbers of tokens that the embedder has for the words. One that it has whole is
+    a word, even if no document holds it, and is left alone.
+    """
+    doubtful = [word for word, count in zip(words, pieces, strict=True) if count > 1]
+    found = await view.corrections([word.variants[0] for word in doubtful])
+    corrected = {word: terms for word, terms in zip(doubtful, found, strict=True) if terms}
+    certainty = sum(max(term.weight for term in terms) for terms in corrected.values())
+    return corrected, certainty / len(words)
+
+
+def _unit(vector: Vector, dimension: int) -> tuple[Vector, float]:
+    """A caller's vector scaled to the norm 1, and the norm that it had."""
+    given = np.asarray(vector, dtype=np.float32)
+    if given.shape != (dimension,):
+        raise ModelMismatchError(
+            f"the query vector has the shape {given.shape}, but the vectors of this base have the "
+            f"dimension {dimension}; embed the query with the base's model"
+        )
+    length = float(np.linalg.norm(given))
+    if not np.isfinite(length) or length == 0:
+        raise ConfigError(
+            f"the norm of the query vector is {length}; pass a vector with a finite norm above 0"
+        )
+    return (given if abs(length - 1) < 1e-6 else given / np.float32(length)), length
+
+
+def query_languages(
+    config: str | None, languages: Sequence[str | None], notes: Diagnostics
+) -> Sequence[str | None]:
+    """The languages in which a query is stemmed: the one asked for, or those of the base.
+
+    `languages` are those that documents are indexed in. Words stemmed in another one would match
+    none of them, so that is noted, and the base's own are taken.
+    """
+    if config is None or not is_language(config):
+        return languages
+    wanted = language_named(config)
+    known = [tag for tag in languages if tag]
+    indexed = known or languages  # documents of unknown language are indexed as the first one
+    if not indexed or wanted in map(language_of, indexed):
+        return [wanted]
+    named = ", ".join(tag or UNSTEMMED for tag in indexed)
+    notes.note("text", f"no document is indexed as {config}, the fts.config; as {named} instead")
+    return languages
+
+
+_OPERATORS = re.compile(r"<(?:-|\d+)>|:[A-Da-d*]+|[&|!()'\"\\]")
+
+
+def native_query(
+    prefs: RetrievalPrefs, can: Capabilities, languages: Sequence[str | None]
+) -> NativeQuery | None:
+    """The query for the server, None if BM25 ranks."""
+    fts = prefs.fts
+    if fts.rank_func == "bm25" or fts.rank_func not in can.rank_functions:
+        return None
+    served = fts.config is not None and (
+        not is_language(fts.config) or list(languages) == [language_named(fts.config)]
+    )
+    return NativeQuery(prefs.query_text, fts.mode, fts.rank_func, fts.config if served else None)
+
+
+def read_query(
+    prefs: RetrievalPrefs, native: NativeQuery | None, languages: Sequence[str | None]
+) -> tuple[ParsedQuery, QueryError | None]:
+    """The query by our own syntax, or its words and the error where a server may know more."""
+    try:
+        return parse_query(prefs.query_text, prefs.fts.mode, languages), None
+    except QueryError as exc:
+        if native is None:
+            raise
+        return parse_query(_OPERATORS.sub(" ", prefs.query_text), "any", languages), exc
+
 
 BOOSTED_RANK = 3
 """The rank to which a wording that is merely mentioned boosts the best passage that holds it."""
@@ -173,9 +678,19 @@ class Recall:
         return Candidates(found.keys, legs, depth)
 
     def _hybrid_query(self, depth: int) -> HybridQuery | None:
-        """The query of both legs, None if they have to be asked one by one."""
-        query, plan, prefs, scale = self._queries, self._plan, self._prefs, self._scale
-        if plan is None or scale is None or query.fuzzy is not None or query.exact is not None:
+        """The query of both legs, None if they have to be asked one by one.
+
+        That is so unless the scale of a score can be computed for each by itself.
+        """
+        query, plan, prefs, scoring = self._queries, self._plan, self._prefs, self._prefs.scoring
+        scale: Scale
+        if scoring.blend == "rrf":
+            scale = "rrf"
+        elif scoring.normalize == "absolute" or scoring.normalize == "theoretical":
+            scale = scoring.normalize
+        else:
+            return None
+        if plan is None or query.fuzzy is not None or query.exact is not None:
             return None
         weights = plan.weights["semantic"], plan.weights["text"]
         if query.semantic is None or query.text is None or min(weights) <= 0:
@@ -186,50 +701,39 @@ class Recall:
             vector=query.semantic,
             text=query.text,
             depth=depth,
-            fill=prefs.scoring.fill,
+            fill=scoring.fill,
             least=(prefs.vector.min_score, prefs.fts.min_rank),
             scale=scale,
             weights=weights,
-            rrf_k=prefs.scoring.rrf_k,
+            rrf_k=scoring.rrf_k,
             floor=plan.floor,
             passages=2 * depth if plan.passages is None else plan.passages,
             anyway=prefs.strategy == "statement",
         )
 
-    @property
-    def _scale(self) -> Scale | None:
-        """The scale of the scores, if it can be computed for each score by itself."""
-        scoring = self._prefs.scoring
-        if scoring.blend == "rrf":
-            return "rrf"
-        if scoring.normalize == "absolute" or scoring.normalize == "theoretical":
-            return scoring.normalize
-        return None
-
     def _usable(self, outcomes: Mapping[Leg, Hits | StoreError]) -> dict[Leg, Hits]:
-        failed = {leg: said for leg, said in outcomes.items() if isinstance(said, StoreError)}
-        for leg, error in failed.items():
-            if len(failed) == len(outcomes):
-                raise error
-            self._diagnostics.note(leg, f"the leg failed and is left out ({error})", cause=error)
-        return {
-            leg: self._good_enough(leg, hits)
-            for leg, hits in outcomes.items()
-            if isinstance(hits, Hits)
-        }
-
-    def _good_enough(self, leg: Leg, hits: Hits) -> Hits:
+        """What the legs found that did not fail, without hits below their thresholds."""
         least = {"semantic": self._prefs.vector.min_score, "text": self._prefs.fts.min_rank}
-        threshold = least.get(leg)
-        return hits if threshold is None else hits[hits.scores >= threshold]
+        failed = [said for said in outcomes.values() if isinstance(said, StoreError)]
+        if failed and len(failed) == len(outcomes):
+            raise failed[0]
+        usable: dict[Leg, Hits] = {}
+        for leg, said in outcomes.items():
+            if isinstance(said, StoreError):
+                note = f"the leg failed and is left out ({said})"
+                self._diagnostics.note(leg, note, cause=said)
+            else:
+                threshold = least.get(leg)
+                usable[leg] = said if threshold is None else said[said.scores >= threshold]
+        return usable
 
     async def _search(self, leg: Leg, depth: int) -> Hits | StoreError:
-        """What a leg finds, or why it failed."""
         query, view = self._queries, self.view
         try:
             if leg == "semantic" and query.semantic is not None:
                 found = await view.semantic(query.semantic, k=depth)
-                return Hits(found.keys, self._by_distance(found.scores).astype(np.float32))
+                scores = by_distance(found.scores, query.length, self._prefs.vector.distance)
+                return Hits(found.keys, scores.astype(np.float32))
             if leg == "exact" and query.exact is not None:
                 return await query.exact.search(view, k=depth)
             words = query.text if leg == "text" else query.fuzzy
@@ -240,7 +744,6 @@ class Recall:
             return error
 
     async def _fill(self, leg: Leg, known: LegScores, keys: ChunkKeys) -> None:
-        """Score those of `keys` that are not in the leg's own list."""
         missing = np.flatnonzero(known.ranks == 0)
         if len(missing):
             known.scores[missing] = await self.scores(leg, keys[missing])
@@ -249,7 +752,8 @@ class Recall:
         """The exact score of each of `keys` in a leg."""
         query = self._queries
         if leg == "semantic" and query.semantic is not None:
-            return self._by_distance(await self.view.semantic_scores(query.semantic, keys))
+            cosines = await self.view.semantic_scores(query.semantic, keys)
+            return by_distance(cosines, query.length, self._prefs.vector.distance)
         if leg == "exact" and query.exact is not None:
             return await query.exact.scores(self.view, keys)
         words = query.text if leg == "text" else query.fuzzy
@@ -258,300 +762,19 @@ class Recall:
         scores = await self.view.text_scores(words or TextQuery(()), keys)
         return scores.astype(np.float64)
 
-    def _by_distance(self, cosines: NDArray[np.float32]) -> NDArray[np.float64]:
-        return by_distance(
-            cosines.astype(np.float64), self._queries.length, self._prefs.vector.distance
-        )
-
 
 def by_distance(
-    cosines: NDArray[np.float64], length: float, distance: Distance
+    cosines: NDArray[np.floating], length: float, distance: Distance
 ) -> NDArray[np.float64]:
     """Scores on another scale than cosine, the greater the nearer: inner product, or 1 / (1 + l2).
 
     `length` is that of the query's vector; stored vectors have the length 1, so the order is the
     same on every scale.
     """
+    scores = cosines.astype(np.float64)
     if distance == "cosine":
-        return cosines
+        return scores
     if distance == "ip":
-        return cosines * length
-    squared = np.maximum(length**2 + 1 - 2 * length * cosines, 0)
+        return scores * length
+    squared = np.maximum(length**2 + 1 - 2 * length * scores, 0)
     return 1 / (1 + np.sqrt(squared))
-
-
-DEEPER = 4
-"""How much deeper to search where the chunks found are of too few documents."""
-
-
-DAMPED: tuple[Leg, ...] = ("text", "fuzzy")
-"""The legs whose scores are divided by the best of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Components:
-    """The parts that a search works with besides a view of the store.
-
-    `items` has the documents for late chunking, None for those of the view.
-    """
-
-    embedder: Embedder
-    capabilities: Capabilities
-    late: Callable[[], LateChunking]
-    reranker: Reranker | None = None
-    expander: Expander | None = None
-    scorer: HybridScorer = fuse
-    items: ItemRepo | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """What the legs found among the stored chunks; `view` leaves out what the query excludes.
-
-    `exact` is the exact leg as it was found, before it was boosted.
-    """
-
-    view: View
-    plan: QueryPlan
-    recall: Recall
-    candidates: Candidates
-    fused: Fused
-    exact: LegScores | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RecalledDocuments:
-    """Candidates, and the documents they are of: the best ones, best first, of `total`.
-
-    `rows` are the candidates of these documents.
-    """
-
-    recalled: Recalled
-    documents: Sequence[FoundDocument]
-    rows: Rows
-    total: int
-
-
-class StoredCandidates:
-    """Finds the candidates of one query in one view; every passage is read once."""
-
-    def __init__(
-        self, view: View, prefs: RetrievalPrefs, components: Components, diagnostics: Diagnostics
-    ) -> None:
-        self._view = view
-        self._prefs = prefs
-        self._parts = components
-        self._diagnostics = diagnostics
-        self._passages: dict[int, Passage] = {}
-        self._unreadable: set[int] = set()
-
-    async def recall(
-        self, *, depth: int, passages: int | None, vector: Vector | None = None
-    ) -> Recalled:
-        """What the legs find, `depth` chunks each, fused; twice where feedback is asked for.
-
-        `passages` is how many of the best will be read, None for all.
-        """
-        expansion, feedback = await self._expansion(), self._prefs.expansion.feedback
-        while True:
-            plan, legs = await self._plan(vector, expansion, passages)
-            found = await self._fused(plan, legs, await legs.candidates(depth=depth))
-            if not feedback or found.plan.legs.text is None:
-                return found
-            with self._diagnostics.stage("expand"):
-                expansion, feedback = await self._feedback(found, expansion), False
-
-    async def recall_documents(
-        self, count: int, *, depth: int, threshold: float, vector: Vector | None = None
-    ) -> RecalledDocuments:
-        """The best `count` documents with a score of `threshold` or more, and their candidates.
-
-        Searches deeper until there are as many documents, or no more to be found.
-        """
-        found = await self.recall(depth=depth, passages=None, vector=vector)
-        while True:
-            with self._diagnostics.stage("group"):
-                passages = await self.read(found.view, found.candidates.keys)
-                groups = collapse(found.candidates, passages)
-            full = [np.count_nonzero(leg.ranks) >= depth for leg in found.candidates.legs.values()]
-            if len(groups.documents) >= count or not any(full):
-                break
-            depth *= DEEPER
-            deeper = await found.recall.candidates(depth=depth)
-            found = await self._fused(found.plan, found.recall, deeper)
-        with self._diagnostics.stage("group"):
-            fused = self.fuse(groups.candidates, found.plan)
-            chunks = await self._best_chunks(found)
-            documents = await in_thread(rank_documents, groups, fused, chunks)
-        best = [item for item in documents[:count] if item.score >= threshold]
-        return RecalledDocuments(found, best, groups.rows_of(best), len(documents))
-
-    async def _best_chunks(self, found: Recalled) -> dict[tuple[str, str], Chunk]:
-        """The best candidate of each document."""
-        scores, everything = found.fused.scores, len(found.candidates.keys)
-        ranked = await self.ranked(found.view, found.candidates, scores, count=everything)
-        return {document_of(item): item.passage.chunk for item in reversed(ranked)}
-
-    async def ranked(
-        self, source: ChunkSource, candidates: Candidates, scores: Scores, *, count: int
-    ) -> list[Ranked]:
-        """The best `count` of the candidates, in a total order."""
-        rows = best_rows(candidates, scores, count=count)
-        passages = await self.read(source, candidates.keys[rows])
-        return rank(passages, rows, candidates, scores, count=count)
-
-    async def read(self, source: ChunkSource, keys: ChunkKeys) -> list[Passage]:
-        """The passages of `keys`, those that were read before from memory."""
-        known = self._passages.keys() | self._unreadable
-        missing = [key for key in keys.tolist() if key not in known]
-        if missing:
-            found = await source.passages(np.array(missing, np.int64))
-            self._passages |= {passage.key: passage for passage in found}
-            self._unreadable |= set(missing) - self._passages.keys()
-            if self._unreadable:
-                what = f"{counted(len(self._unreadable), 'chunk')} can't be read"
-                self._diagnostics.note("record", f"{what}; `lagotto doctor` names the documents")
-        return [self._passages[key] for key in keys.tolist() if key in self._passages]
-
-    def fuse(self, candidates: Candidates, plan: QueryPlan) -> Fused:
-        """One score from those of the legs."""
-        scoring, damping = self._prefs.scoring, plan.damping
-        return self._parts.scorer(
-            candidates, plan.weights, scoring, floor=self._floor, damping=damping
-        )
-
-    def fuse_boosted(
-        self, candidates: Candidates, plan: QueryPlan
-    ) -> tuple[Candidates, QueryPlan, Fused]:
-        """As `fuse`, with exact wordings that a query merely mentions boosted just far enough."""
-        exact = plan.legs.exact if "exact" in candidates.legs else None
-        if exact is not None and exact.mentioned and plan.weights["exact"]:
-            rest = self.fuse(candidates, replace(plan, weights={**plan.weights, "exact": 0.0}))
-            weights = plan.damped_weights()
-            candidates, weight = boost(candidates, weights, rest.scores, exact)
-            plan = replace(plan, weights={**plan.weights, "exact": weight})
-        return candidates, plan, self.fuse(candidates, plan)
-
-    @property
-    def _floor(self) -> float:
-        """The cosine of unrelated texts."""
-        by_cosine = self._prefs.vector.distance == "cosine"
-        return self._parts.embedder.info.cosine_floor if by_cosine else 0.0
-
-    async def _plan(
-        self, vector: Vector | None, expansion: Expansion | None, passages: int | None
-    ) -> tuple[QueryPlan, Recall]:
-        """What each leg is asked, in the view without what the query excludes."""
-        with self._diagnostics.stage("plan"):
-            planner = QueryPlanner(
-                self._view,
-                self._prefs,
-                embedder=self._parts.embedder,
-                capabilities=self._parts.capabilities,
-                diagnostics=self._diagnostics,
-            )
-            plan = await planner.plan(vector=vector, expansion=expansion)
-            view = self._view
-            if plan.excluded is not None:
-                view = await view.excluding(plan.excluded)
-        fusion = FusionPlan(plan.weights, self._floor, passages)
-        return plan, Recall(view, plan.legs, self._prefs, self._diagnostics, plan=fusion)
-
-    async def _fused(self, plan: QueryPlan, recall: Recall, candidates: Candidates) -> Recalled:
-        """What the legs found, with one score each."""
-        with self._diagnostics.stage("fuse"):
-            plan = replace(plan, damping=await self._damping(recall.view, plan, candidates))
-            exact = candidates.legs.get("exact")
-            candidates, boosted, fused = self.fuse_boosted(candidates, plan)
-        return Recalled(recall.view, boosted, recall, candidates, fused, exact)
-
-    def fusion_inputs(self, found: Recalled, names: Mapping[int, str]) -> FusionInputs:
-        """What the fused scores depend on besides the scores; `names` are chunk ids by key."""
-        plan, asked = found.plan, self._prefs.scoring.weights(found.plan.type)
-        ran = [leg for leg in plan.legs.active() if leg != "exact" and asked[leg]]
-        holders: dict[str, int] = {}
-        boosted_rank: int | None = None
-        kind: Literal["given", "sum", "boosted"] | None = None
-        if plan.legs.exact is not None:
-            kind = "sum" if self._prefs.scoring.w_exact is None else "given"
-        if plan.legs.exact is not None and plan.legs.exact.mentioned and found.exact is not None:
-            kind = "boosted" if asked["exact"] else kind
-            keys, ranks = found.candidates.keys, found.exact.ranks
-            unboosted = replace(found.candidates, legs={"exact": found.exact})
-            held, boosted_rank = holders_of(unboosted, plan.legs.exact)
-            rows = np.flatnonzero(held).tolist()
-            named = ((names.get(int(keys[row])), int(ranks[row])) for row in rows)
-            holders = {name: rank for name, rank in named if name is not None}
-        return FusionInputs(
-            weights=asked,
-            factors={leg: plan.weights[leg] / asked[leg] for leg in ran},
-            damping=dict(plan.damping),
-            floor=self._floor,
-            depth=found.candidates.depth,
-            exact=kind,
-            holders=holders if kind == "boosted" else {},
-            boosted_rank=boosted_rank if kind == "boosted" else None,
-        )
-
-    async def _damping(
-        self, view: View, plan: QueryPlan, candidates: Candidates
-    ) -> dict[Leg, float]:
-        """The factors for legs of words whose best match is weak.
-
-        Only where their best match would count 1 whatever it is, beside absolute cosines.
-        """
-        scoring, semantic = self._prefs.scoring, candidates.legs.get("semantic")
-        absolute = scoring.blend == "linear" and scoring.normalize == "absolute"
-        by_cosine = self._prefs.vector.distance == "cosine"
-        if not (scoring.adapt and absolute and by_cosine) or semantic is None:
-            return {}
-        # A model that knows the language may be near the answer without a clear lead; the cosines
-        # of one that does not say nothing unless one of them stands out.
-        clear = 1.0 if plan.reads else semantic_lead(semantic, floor=self._floor)
-        queries = {"text": plan.legs.text, "fuzzy": plan.legs.fuzzy} if clear else {}
-        factors: dict[Leg, float] = {}
-        for leg in DAMPED:
-            query, found = queries.get(leg), candidates.legs.get(leg)
-            if isinstance(query, TextQuery) and query.native is None and found is not None:
-                words = [word for word in query.words if word]
-                idfs = await view.idf([as_word(word) for word in words])
-                weights = [max(term.weight for term in word) for word in words]
-                best = float(np.nan_to_num(found.scores).max(initial=0.0))
-                factors[leg] = damping(best, (idfs * weights).tolist(), semantic_lead=clear)
-        return factors
-
-    async def _expansion(self) -> Expansion | None:
-        if self._parts.expander is None:
-            return None
-        try:
-            with self._diagnostics.stage("expand"):
-                return await self._parts.expander.expand(self._prefs.query_text)
-        except Exception as exc:  # noqa: BLE001 an expander of another package may raise anything
-            raise_unless(RetrievalError, exc)
-            self._diagnostics.note("expansion", f"left out ({exc})", cause=exc)
-            return None
-
-    async def _feedback(self, found: Recalled, expansion: Expansion | None) -> Expansion:
-        """The words that the best passages of a first recall have in common."""
-        asked = self._prefs.expansion
-        scores, count = found.fused.scores, asked.feedback_passages
-        best = await self.ranked(found.view, found.candidates, scores, count=count)
-        texts = [item.passage.chunk.text for item in best]
-        main = next(iter(found.view.languages), None)
-        languages = [item.passage.document.language or main for item in best]
-        terms = feedback_candidates(texts, languages)
-        idf = await found.view.idf(single_words(terms))
-        added = feedback_terms(
-            texts,
-            [item.score for item in best],
-            languages,
-            dict(zip(terms, idf.tolist(), strict=True)),
-            asked.feedback_terms,
-            known=_terms_of(found.plan.legs.text),
-        )
-        given = expansion or Expansion()
-        return replace(given, terms=given.terms + added)
-
-
-def _terms_of(query: TextQuery | None) -> set[str]:
-    return {term.text for word in query.words for term in word} if query else set()

@@ -6,7 +6,7 @@ The third view, a cited pack, is made by `lagotto.context`.
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from lagotto._internal.concurrency import awaited_work, for_each, in_thread, with_checkpoints
 from lagotto._internal.memory import paused_collector
 from lagotto.chunkers import DEFAULT_CHUNKER
-from lagotto.documents import DEFAULT_COLLECTION, Chunk, Vector
+from lagotto.documents import DEFAULT_COLLECTION, Vector
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError, EmbeddingError
@@ -25,26 +25,22 @@ from lagotto.rerankers import Reranker, create_reranker
 from lagotto.results import (
     CandidateItem,
     EvidenceChunk,
-    LegScore,
     Results,
     RetrievalBundle,
     RetrievalResult,
     SnippetFrom,
-    TracedCandidate,
 )
 from lagotto.retrieval.documents import FoundDocument, Highlighter, Snippet
 from lagotto.retrieval.explain import Diagnostics, breakdown_fields, leg_scores
-from lagotto.retrieval.fusion import Candidates, Fused, HybridScorer, fuse
-from lagotto.retrieval.pipeline import Outcome, Scored, Search
+from lagotto.retrieval.fusion import HybridScorer, fuse
+from lagotto.retrieval.pipeline import Components, Outcome, Scored, Search
 from lagotto.retrieval.query.expansion import Expander
-from lagotto.retrieval.recall import Components
 from lagotto.retrieval.stages import Ranked, document_of, order_score
 from lagotto.retrieval.why_not import WhyNot, examine, known_reason
 from lagotto.stores.base import ChunkCacheRepo, ItemRepo, SearchableStore, View, rebuilt
 
 if TYPE_CHECKING:
-    from lagotto.retrieval.late import LateChunking
-    from lagotto.retrieval.tracing import SearchSpan
+    from lagotto.retrieval.late import ChunkMaker
 
 
 MANY = 1_000
@@ -92,12 +88,10 @@ class HybridRetriever:
         chunk_cache: ChunkCacheRepo | None = None,
         generation: int | None = None,
     ) -> None:
-        if store is None:
-            raise ConfigError("a retriever needs a store: HybridRetriever(store=..., embedder=...)")
-        if embedder is None:
-            raise ConfigError(
-                "a retriever needs an embedder: HybridRetriever(store=..., embedder=...)"
-            )
+        if store is None or embedder is None:
+            missing = "a store" if store is None else "an embedder"
+            example = "HybridRetriever(store=..., embedder=...)"
+            raise ConfigError(f"a retriever needs {missing}: {example}")
         self._store = store
         self._generation = generation
         self._embedder = embedder
@@ -115,11 +109,10 @@ class HybridRetriever:
 
         A request is resolved before, by whoever has preferences of its own.
         """
-        with self._span(request) as span:
+        with self._span(request) as note:
             async with self._search(request) as search:
                 outcome = await search.run()
-            if span is not None:
-                span.note(outcome)
+            note(outcome)
             return outcome
 
     async def run_many(self, requests: Sequence[SearchRequest]) -> list[Outcome]:
@@ -130,16 +123,19 @@ class HybridRetriever:
         """
         if not requests:
             return []
-        ctx = requests[0].context
+        groups: dict[object, list[int]] = {}
+        for index, request in enumerate(requests):
+            prefs = request.preferences
+            groups.setdefault((prefs.collection, prefs.filters), []).append(index)
         outcomes: dict[int, Outcome] = {}
         with self._span(requests[0], one_of_many=True):
-            async with cancel_scope(ctx):
+            async with cancel_scope(requests[0].context):
                 vectors = await self._vectors(requests)
-                for indices in _by_filter(requests):
+                for indices in groups.values():
                     async with self._view(_scope(requests[indices[0]])) as view:
                         for index in indices:
                             request = replace(requests[index], vector=vectors.get(index))
-                            outcomes[index] = await self._searching(request, view).run()
+                            outcomes[index] = await self._searched(request, view)
         return [outcomes[index] for index in range(len(requests))]
 
     async def retrieve(
@@ -167,11 +163,10 @@ class HybridRetriever:
         """Why the document of a request is not among its results, or at which rank it is."""
         prefs, document_id = request.preferences, request.document_id
         collection = request.document_collection or DEFAULT_COLLECTION
-        with self._span(request) as span:
+        with self._span(request) as note:
             async with self._search(request) as search:
                 outcome = await search.run()
-                if span is not None:
-                    span.note(outcome)
+                note(outcome)
                 results = await as_list(outcome)
                 document = await self._store.get(collection, document_id)
                 known = known_reason(results, document, prefs, (collection, document_id))
@@ -193,27 +188,26 @@ class HybridRetriever:
     async def _search(self, request: SearchRequest) -> AsyncIterator[Search]:
         """A search on a view that is open inside; cancelled as its context asks for."""
         if request.vector is None and _is_embedded_as_it_is(request.preferences):
-            _preload(self._embedder)
+            # Models that run here are loaded while the view is opened and the query planned.
+            preload = getattr(self._embedder, "preload", None)
+            if preload is not None:
+                preload()
+        diagnostics = _diagnostics(request)
         async with cancel_scope(request.context), AsyncExitStack() as stack:
             stack.enter_context(awaited_work())
-            diagnostics = _diagnostics(request)
             with diagnostics.stage("view"):
                 view = await stack.enter_async_context(self._view(_scope(request)))
-            yield self._searching(request, view, diagnostics)
+            yield Search(self._components(request.preferences), request, view, diagnostics)
 
-    def _searching(
-        self, request: SearchRequest, view: View, diagnostics: Diagnostics | None = None
-    ) -> Search:
-        components = self._components(request.preferences)
-        diagnostics = diagnostics or _diagnostics(request)
-        return Search(components, request, view, diagnostics=diagnostics)
+    async def _searched(self, request: SearchRequest, view: View) -> Outcome:
+        parts = self._components(request.preferences)
+        return await Search(parts, request, view, _diagnostics(request)).run()
 
     def _span(
         self, request: SearchRequest, *, one_of_many: bool = False
-    ) -> AbstractContextManager[SearchSpan | None]:
-        """The span of a search, if the program has loaded OpenTelemetry: else nobody gets it."""
+    ) -> AbstractContextManager[Callable[[Outcome], None]]:
         if "opentelemetry.trace" not in sys.modules:
-            return nullcontext()
+            return nullcontext(lambda outcome: None)
         from lagotto.retrieval.tracing import search_span
 
         source, model_id = self._store.location, self._embedder.info.model_id
@@ -226,52 +220,49 @@ class HybridRetriever:
                 raise rebuilt(self._store.location)
             yield view
 
-    def _late_chunking(self) -> LateChunking:
-        from lagotto.chunkers.boundaries import measuring_tokenizer
-        from lagotto.retrieval.late import LateChunking
-
-        embedder = self._embedder
-        return LateChunking(
-            chunker_id=self._chunker,
-            tokenizer=measuring_tokenizer(embedder.tokenizer, embedder.info.alphabets),
-            vectors=self._chunk_vectors or ChunkEmbedder(embedder),
-            cache=self._chunk_cache or self._store.chunk_cache,
-        )
-
     def _components(self, prefs: RetrievalPrefs) -> Components:
+        """The parts of a search.
+
+        Its reranker is the one that the caller names, or passed, or that a preset names, in this
+        order.
+        """
+        embedder = self._embedder
+        name, reranker = prefs.rerank.reranker, self._reranker
+        passed = reranker is not None and prefs.is_from_preset("rerank.reranker")
+        if name is not None and not passed:
+            if name not in self._named:
+                self._named[name] = create_reranker(name, embedder=embedder)
+            reranker = self._named[name]
+
+        def maker() -> ChunkMaker:
+            from lagotto.retrieval.late import chunk_maker
+
+            vectors = self._chunk_vectors or ChunkEmbedder(embedder)
+            cache = self._chunk_cache or self._store.chunk_cache
+            return chunk_maker(prefs, chunker_id=self._chunker, vectors=vectors, cache=cache)
+
         return Components(
-            embedder=self._embedder,
+            embedder=embedder,
             capabilities=self._store.capabilities,
-            late=self._late_chunking,
-            reranker=self._chosen_reranker(prefs),
+            chunk_maker=maker,
+            reranker=reranker,
             expander=self._expander,
             scorer=self._scorer,
             items=self._items,
         )
 
-    def _chosen_reranker(self, prefs: RetrievalPrefs) -> Reranker | None:
-        """The reranker that the caller names, or passed, or that a preset names, in this order."""
-        name = prefs.rerank.reranker
-        passed = self._reranker is not None and prefs.is_from_preset("rerank.reranker")
-        if name is None or passed:
-            return self._reranker
-        if name not in self._named:
-            self._named[name] = create_reranker(name, embedder=self._embedder)
-        return self._named[name]
-
     async def _vectors(self, requests: Sequence[SearchRequest]) -> dict[int, Vector]:
         """The vectors of those queries that need one; none if the embedder fails just now."""
-        wanted = [
-            index
+        texts = {
+            index: request.query
             for index, request in enumerate(requests)
             if _is_embedded_as_it_is(request.preferences)
-        ]
-        texts = [requests[index].query for index in wanted]
+        }
         try:
-            rows = await self._embedder.embed(texts, role="query")
+            rows = await self._embedder.embed(list(texts.values()), role="query")
         except EmbeddingError:
             return {}  # each search tries by itself, and notes what happens
-        return dict(zip(wanted, rows, strict=True))
+        return dict(zip(texts, rows, strict=True))
 
 
 def _diagnostics(request: SearchRequest) -> Diagnostics:
@@ -285,13 +276,6 @@ def _is_embedded_as_it_is(prefs: RetrievalPrefs) -> bool:
     return plain and embedded and bool(prefs.query_text.strip())
 
 
-def _preload(embedder: Embedder) -> None:
-    """Load the model while the view is opened and the query planned."""
-    preload = getattr(embedder, "preload", None)  # models that run here have it
-    if preload is not None:
-        preload()
-
-
 def _scope(request: SearchRequest) -> Filter:
     """What may be found at all: the filter, within the collection."""
     prefs = request.preferences
@@ -300,15 +284,6 @@ def _scope(request: SearchRequest) -> Filter:
     if not inside:
         return prefs.filters
     return And(*inside, *(() if prefs.filters == And() else (prefs.filters,)))
-
-
-def _by_filter(requests: Sequence[SearchRequest]) -> list[list[int]]:
-    """The indices of requests that can share a view."""
-    groups: dict[object, list[int]] = {}
-    for index, request in enumerate(requests):
-        prefs = request.preferences
-        groups.setdefault((prefs.collection, prefs.filters), []).append(index)
-    return list(groups.values())
 
 
 async def as_list(outcome: Outcome) -> Results:
@@ -326,16 +301,13 @@ async def results_of(ranked: Sequence[Ranked], scored: Scored) -> list[Retrieval
 
     def make(items: Sequence[Ranked]) -> list[RetrievalResult]:
         with paused_collector() if len(items) > MANY else nullcontext():
-            return [
-                as_result(rank, item, scored.candidates, scored.fused)
-                for rank, item in enumerate(with_checkpoints(items), 1)
-            ]
+            ranks = enumerate(with_checkpoints(items), 1)
+            return [_as_result(rank, item, scored) for rank, item in ranks]
 
     return await for_each(make, ranked)
 
 
-def as_result(rank: int, item: Ranked, candidates: Candidates, fused: Fused) -> RetrievalResult:
-    """The hit of that rank in the list, counted from 1."""
+def _as_result(rank: int, item: Ranked, scored: Scored) -> RetrievalResult:
     chunk, document = item.passage.chunk, item.passage.document
     return RetrievalResult(
         rank=rank,
@@ -358,27 +330,13 @@ def as_result(rank: int, item: Ranked, candidates: Candidates, fused: Fused) -> 
         evidence=item.evidence,
         breakdown=breakdown_fields(
             item.row,
-            candidates,
-            fused,
+            scored.candidates,
+            scored.fused,
             rerank=item.rerank,
             rerank_score=item.rerank_score,
             rerank_mapped=item.rerank_mapped,
             rerank_share=item.rerank_share,
         ),
-    )
-
-
-def traced_candidates(found: Sequence[Ranked]) -> tuple[TracedCandidate, ...]:
-    """What the legs found, as the trace of a pack names it."""
-    return tuple(
-        TracedCandidate(
-            chunk_id=item.passage.chunk.id,
-            collection=item.passage.document.collection,
-            document_id=item.passage.document.id,
-            rank=rank,
-            score=item.score,
-        )
-        for rank, item in enumerate(found, 1)
     )
 
 
@@ -413,7 +371,10 @@ def ranked_documents(outcome: Outcome, scored: Scored) -> list[FoundDocument]:
 def _items_and_evidence(
     outcome: Outcome, scored: Scored
 ) -> tuple[list[CandidateItem], list[EvidenceChunk]]:
-    """The documents, each shown by the best part of its text, and the evidence."""
+    """The documents, each shown by the best part of its text, and the evidence.
+
+    Without texts of its own, a document is shown by its best passage.
+    """
     prefs = outcome.request.preferences
     documents = ranked_documents(outcome, scored)
     names = {item.name for item in documents}
@@ -421,47 +382,23 @@ def _items_and_evidence(
     if outcome.request.only_evident:
         evident = {document_of(item) for item in shown}
         documents = [item for item in documents if item.name in evident]
-    texts = outcome.texts or _chunk_texts(documents, shown)
+    texts = outcome.texts or {
+        **{item.name: item.best_chunk.text for item in documents},
+        **{document_of(item): item.passage.chunk.text for item in reversed(shown)},
+    }
     highlighter = Highlighter(prefs.query_text)
-    candidates = [
-        _candidate(item, *_snippet(item, texts[item.name], prefs, highlighter))
-        for item in documents
-    ]
+    candidates = [_candidate(item, texts[item.name], prefs, highlighter) for item in documents]
     return candidates, [_evidence(item, scored) for item in with_checkpoints(shown)]
 
 
-def _chunk_texts(
-    documents: Sequence[FoundDocument], evidence: Sequence[Ranked]
-) -> Mapping[tuple[str, str], str]:
-    """The best passage of each document."""
-    texts = {item.name: item.best_chunk.text for item in documents}
-    return texts | {document_of(item): item.passage.chunk.text for item in reversed(evidence)}
-
-
 def _evidence(item: Ranked, scored: Scored) -> EvidenceChunk:
-    chunk = item.passage.chunk
+    chunk, location = item.passage.chunk, item.location_fields
     legs = leg_scores(item.row, scored.candidates, scored.fused)
-    return EvidenceChunk(
-        item_id=chunk.document_id,
-        chunk_id=chunk.id,
-        text=chunk.text,
-        start_idx=chunk.start,
-        end_idx=chunk.end,
-        token_count=chunk.token_count,
-        score=item.score,
-        score_text=_score(legs.get("text")),
-        score_vec=_score(legs.get("semantic")),
-        heading_path=list(item.location_fields["heading_path"]),
-        anchors=_anchors(item, chunk),
-    )
-
-
-def _anchors(item: Ranked, chunk: Chunk) -> dict[str, object]:
     anchors = {
         "collection": chunk.collection,
         "pages": chunk.pages,
-        "rows": item.location_fields["row_range"],
-        "items": item.location_fields["item_range"],
+        "rows": location["row_range"],
+        "items": location["item_range"],
         "lines": chunk.lines,
         "element": chunk.element,
         "parent_id": chunk.parent_id,
@@ -471,24 +408,31 @@ def _anchors(item: Ranked, chunk: Chunk) -> dict[str, object]:
         "answerable": item.answerable,
         "evidence": item.evidence,
     }
-    return {name: value for name, value in anchors.items() if value is not None}
-
-
-def _snippet(
-    found: FoundDocument, text: str, prefs: RetrievalPrefs, highlighter: Highlighter
-) -> tuple[Snippet | None, SnippetFrom]:
-    if not text.strip():
-        return None, "unknown"
-    shown = highlighter.snippet(
-        text[:MOST_CHARACTERS],
-        language=found.document.language,
-        max_chars=prefs.snippet.max_chars,
+    return EvidenceChunk(
+        item_id=chunk.document_id,
+        chunk_id=chunk.id,
+        text=chunk.text,
+        start_idx=chunk.start,
+        end_idx=chunk.end,
+        token_count=chunk.token_count,
+        score=item.score,
+        score_text=legs["text"].score if "text" in legs else None,
+        score_vec=legs["semantic"].score if "semantic" in legs else None,
+        heading_path=list(location["heading_path"]),
+        anchors={name: value for name, value in anchors.items() if value is not None},
     )
-    return shown, "chunk" if prefs.snippet.prefer_chunk_snippet else "doc"
 
 
-def _candidate(found: FoundDocument, shown: Snippet | None, origin: SnippetFrom) -> CandidateItem:
-    document, text, semantic = found.document, found.legs.get("text"), found.legs.get("semantic")
+def _candidate(
+    found: FoundDocument, text: str, prefs: RetrievalPrefs, highlighter: Highlighter
+) -> CandidateItem:
+    document, words, semantic = found.document, found.legs.get("text"), found.legs.get("semantic")
+    shown: Snippet | None = None
+    origin: SnippetFrom = "unknown"
+    if text.strip():
+        origin = "chunk" if prefs.snippet.prefer_chunk_snippet else "doc"
+        part, most = text[:MOST_CHARACTERS], prefs.snippet.max_chars
+        shown = highlighter.snippet(part, language=document.language, max_chars=most)
     return CandidateItem(
         item_id=document.id,
         collection=document.collection,
@@ -500,15 +444,11 @@ def _candidate(found: FoundDocument, shown: Snippet | None, origin: SnippetFrom)
         summary=document.summary,
         metadata=document.metadata,
         score=found.score,
-        score_text=_score(text),
-        score_vec=_score(semantic),
-        rank_text=text.rank if text else None,
+        score_text=words.score if words else None,
+        score_vec=semantic.score if semantic else None,
+        rank_text=words.rank if words else None,
         rank_vec=semantic.rank if semantic else None,
         snippet=shown.text if shown else None,
         snippet_highlights=shown.highlights if shown else (),
         snippet_from=origin,
     )
-
-
-def _score(leg: LegScore | None) -> float | None:
-    return None if leg is None else leg.score

@@ -5,14 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import (
-    Callable,
-    Collection,
-    Hashable,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -21,14 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import checkpoint
-from lagotto.documents import Chunk, ChunkSection, Document, Span, Vectors, common_section
+from lagotto.documents import (
+    Chunk,
+    ChunkSection,
+    Document,
+    DocumentRef,
+    Span,
+    Vectors,
+    common_section,
+)
 from lagotto.errors import RerankError, StoreError
 from lagotto.prefs import ParentsPrefs, RerankPrefs
 from lagotto.rerankers.base import (
     Candidate,
     Judgement,
     Reranker,
-    Verdict,
     blend_share,
     mapped,
     stops_in_time,
@@ -144,13 +144,11 @@ def document_order(document: Document) -> tuple[str, str, str, str]:
 
 
 def above(ranked: Sequence[Ranked], threshold: float | None) -> list[Ranked]:
-    """The hits with a score of `threshold` or more."""
     return [item for item in ranked if threshold is None or item.score >= threshold]
 
 
-def document_of(item: Ranked) -> tuple[str, str]:
-    """The collection and id of a hit's document."""
-    return item.passage.document.collection, item.passage.document.id
+def document_of(item: Ranked) -> DocumentRef:
+    return item.passage.document.ref
 
 
 async def rerank(
@@ -169,14 +167,13 @@ async def rerank(
     seen = [_candidate(item, candidates, prefs.max_text_chars) for item in ranked]
     try:
         judgement = await _judgement(reranker, query, seen, prefs)
-        verdicts = _checked(reranker, judgement, len(seen))
     except Exception as exc:  # noqa: BLE001 a reranker of another package may raise anything
         raise_unless(RerankError, exc)
         diagnostics.note("reranker", f"failed, the fused order stands ({exc})", cause=exc)
         return list(ranked)
     for note in judgement.notes:
         diagnostics.note("reranker", note)
-    if verdicts is None:
+    if judgement.verdicts is None:
         return list(ranked)
     if judgement.unjudged:
         diagnostics.note(
@@ -184,13 +181,22 @@ async def rerank(
             f"read {len(seen) - len(judgement.unjudged)} of {len(seen)} passages within "
             f"{prefs.max_ms} ms, the others keep their fused order",
         )
+    scale = reranker.scale
+    keeps = scale.order_only or scale.blended
     judged = [
-        _judged(item, verdict, reranker)
-        for item, verdict in zip(ranked, verdicts, strict=True)
+        replace(
+            item,
+            score=item.score if keeps else scale.unit(verdict.score),
+            rerank=verdict.score,
+            rerank_score=scale.unit(verdict.score),
+            answerable=verdict.answerable,
+            evidence=verdict.evidence,
+        )
+        for item, verdict in zip(ranked, judgement.verdicts, strict=True)
         if verdict is not None
     ]
     late = [ranked[index] for index in sorted(judgement.unjudged)]
-    if not reranker.scale.blended:
+    if not scale.blended:
         judged.sort(key=lambda item: -order_score(item))  # stable: equal ones keep their order
         return judged + late
     return sorted([*_blended(judged, query), *late], key=total_order)
@@ -199,6 +205,7 @@ async def rerank(
 async def _judgement(
     reranker: Reranker, query: str, seen: Sequence[Candidate], prefs: RerankPrefs
 ) -> Judgement:
+    """What the reranker says in time; RerankError if it breaks its contract."""
     seconds = None if prefs.max_ms is None else prefs.max_ms / 1000
     rerank_top = getattr(reranker, "rerank_top", None)
     most = prefs.candidates
@@ -212,6 +219,11 @@ async def _judgement(
                 judgement: Judgement = await asked
     except TimeoutError as exc:
         raise RerankError(f"{reranker.id} took more than {prefs.max_ms} ms") from exc
+    verdicts = judgement.verdicts
+    if verdicts is not None and len(verdicts) != len(seen):
+        raise RerankError(f"{reranker.id} gave {len(verdicts)} verdicts for {len(seen)} passages")
+    if not all(math.isfinite(verdict.score) for verdict in verdicts or () if verdict is not None):
+        raise RerankError(f"{reranker.id} gave a score that is not a finite number")
     return judgement
 
 
@@ -226,7 +238,6 @@ def order_score(item: Ranked) -> float:
 
 
 def _blended(judged: Sequence[Ranked], query: str) -> list[Ranked]:
-    """The hits with their fused scores and those of the reranker mixed."""
     share = blend_share(query)
     own = [item.rerank for item in judged if item.rerank is not None]
     on_scale = mapped(own, [item.score for item in judged]) if judged else []
@@ -259,38 +270,6 @@ def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> C
     )
 
 
-def _checked(
-    reranker: Reranker, judgement: Judgement, count: int
-) -> Sequence[Verdict | None] | None:
-    """The verdicts; RerankError if the reranker breaks its contract."""
-    verdicts = judgement.verdicts
-    if verdicts is None:
-        return None
-    if len(verdicts) != count:
-        raise RerankError(f"{reranker.id} gave {len(verdicts)} verdicts for {count} passages")
-    if not all(math.isfinite(verdict.score) for verdict in verdicts if verdict is not None):
-        raise RerankError(f"{reranker.id} gave a score that is not a finite number")
-    return verdicts
-
-
-def _judged(item: Ranked, verdict: Verdict, reranker: Reranker) -> Ranked:
-    scale = reranker.scale
-    score = scale.unit(verdict.score)
-    return replace(
-        item,
-        score=item.score if scale.order_only or scale.blended else score,
-        rerank=verdict.score,
-        rerank_score=score,
-        answerable=verdict.answerable,
-        evidence=verdict.evidence,
-    )
-
-
-def parent_or_self(item: Ranked) -> str:
-    """The id that a hit has once parents replace children: its parent's, or its own."""
-    return item.passage.chunk.parent_id or item.passage.chunk.id
-
-
 async def resolve_parents(
     source: ChunkSource, ranked: Sequence[Ranked], prefs: ParentsPrefs, diagnostics: Diagnostics
 ) -> list[Ranked]:
@@ -306,7 +285,11 @@ async def resolve_parents(
         return list(ranked)
     if prefs.mode == "replace":
         return _replaced(ranked, parents)
-    return [_accompanied(item, parents, prefs) for item in ranked]
+    found = [(item, parents.get(item.passage.chunk.parent_id or "")) for item in ranked]
+    if prefs.mode == "attach":
+        return [replace(item, parent=parent) if parent else item for item, parent in found]
+    most = prefs.section_chars
+    return [replace(item, section=parent.text[:most]) if parent else item for item, parent in found]
 
 
 def _replaced(ranked: Sequence[Ranked], parents: Mapping[str, Chunk]) -> list[Ranked]:
@@ -320,15 +303,6 @@ def _replaced(ranked: Sequence[Ranked], parents: Mapping[str, Chunk]) -> list[Ra
             item = replace(item, passage=passage, child=child, evidence=None)
         kept.setdefault((child.collection, item.passage.chunk.id), item)
     return list(kept.values())
-
-
-def _accompanied(item: Ranked, parents: Mapping[str, Chunk], prefs: ParentsPrefs) -> Ranked:
-    parent = parents.get(item.passage.chunk.parent_id or "")
-    if parent is None:
-        return item
-    if prefs.mode == "attach":
-        return replace(item, parent=parent)
-    return replace(item, section=parent.text[: prefs.section_chars])
 
 
 Item = TypeVar("Item")
@@ -376,7 +350,9 @@ def cited_section(item: Ranked, query: str, *, corrected: Collection[str] = ()) 
     """
     chunk = item.passage.chunk
     if item.evidence is not None and chunk.sections:
-        return _section_at(chunk, chunk.start + item.evidence[0])
+        offset = chunk.start + item.evidence[0]
+        first, *others = chunk.sections
+        return [first, *(section for section in others if section.start <= offset)][-1]
     language = item.passage.document.language
     return best_section(item.found, query, language=language, corrected=corrected)
 
@@ -390,29 +366,15 @@ def best_section(
     """
     if not chunk.sections:
         return ChunkSection(chunk.start, chunk.heading_path, chunk.row_range, chunk.item_range)
-    wanted = _wanted(query, language) | set(corrected)
-    held = [wanted & set(index_terms(text, language)) for text in _texts(chunk)]
+    words = content_terms(query_terms(query, (language,)))
+    wanted = {variant for word in words for variant in word.variants}
+    wanted.update(compounds(query), corrected)
+    edges = [*(section.start - chunk.start for section in chunk.sections), len(chunk.text)]
+    texts = (chunk.text[start:end] for start, end in pairwise(edges))
+    held = [wanted & set(index_terms(text, language)) for text in texts]
     holders = Counter(term for terms in held for term in terms)
     scores = [sum(term_worth(term) / holders[term] for term in terms) for terms in held]
     best = max(scores)
     return common_section(
         [section for section, score in zip(chunk.sections, scores, strict=True) if score == best]
     )
-
-
-def _wanted(query: str, language: str | None) -> set[str]:
-    words = content_terms(query_terms(query, (language,)))
-    return {*(variant for word in words for variant in word.variants), *compounds(query)}
-
-
-def _texts(chunk: Chunk) -> list[str]:
-    """The part of the chunk in each of its sections."""
-    edges = [section.start - chunk.start for section in chunk.sections]
-    spans = (Span(*pair) for pair in pairwise([*edges, len(chunk.text)]))
-    return [chunk.text[span.start : span.end] for span in spans]
-
-
-def _section_at(chunk: Chunk, offset: int) -> ChunkSection:
-    first, *others = chunk.sections
-    before = [section for section in others if section.start <= offset]
-    return before[-1] if before else first

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from opentelemetry import trace
 
@@ -28,10 +29,11 @@ ALLOWED = ("true", "span_only", "span_and_event")
 @contextmanager
 def search_span(
     request: SearchRequest, *, source: str, model_id: str, one_of_many: bool = False
-) -> Iterator[SearchSpan]:
-    """The span of a search in the base `source`; texts only if they are allowed.
+) -> Iterator[Callable[[Outcome], None]]:
+    """The span of a search in the base `source`, as a function that records its outcome.
 
-    A span for many searches has the settings of the first, and no query.
+    A span for many searches has the settings of the first, and no query. Texts are recorded only
+    if they are allowed.
     """
     attributes: dict[str, str | float] = {
         "gen_ai.operation.name": "retrieval",
@@ -50,45 +52,32 @@ def search_span(
         set_status_on_exception=False,
     ) as span:
         try:
-            yield SearchSpan(span)
+            yield partial(_note, span)
         except (Exception, asyncio.CancelledError) as exc:
             span.set_attribute("error.type", type(exc).__name__)
             span.set_status(trace.StatusCode.ERROR)
             raise
 
 
-class SearchSpan:
-    """The span of one search."""
-
-    def __init__(self, span: trace.Span) -> None:
-        self._span = span
-
-    def note(self, outcome: Outcome) -> None:
-        """Record what was found, and what the search says of itself."""
-        if outcome.scored is None:
-            return
-        stats = outcome.stats()
-        if stats.degraded:
-            self._span.set_attribute("lagotto.degraded", [_part(note) for note in stats.degraded])
-        for stage, milliseconds in stats.timing_ms.items():
-            self._span.set_attribute(f"lagotto.duration.{stage}", milliseconds / 1000)
-        if _may_record():
-            self._span.set_attribute("gen_ai.retrieval.documents", json.dumps(_found(outcome)))
-
-
-def _found(outcome: Outcome) -> list[dict[str, object]]:
-    """The documents of a bundle, or of the passages of a list, with their scores."""
-    if outcome.request.verb == "search" and outcome.scored is not None:
-        documents = ranked_documents(outcome, outcome.scored)
-        return [{"id": item.document.id, "score": item.score} for item in documents]
-    return [{"id": item.passage.document.id, "score": item.score} for item in outcome.ranked]
+def _note(span: trace.Span, outcome: Outcome) -> None:
+    if outcome.scored is None:
+        return
+    stats = outcome.stats()
+    if stats.degraded:
+        # What a search went on without; the rest of a note may have words of the query.
+        parts = [note.partition(":")[0] for note in stats.degraded]
+        span.set_attribute("lagotto.degraded", parts)
+    for stage, milliseconds in stats.timing_ms.items():
+        span.set_attribute(f"lagotto.duration.{stage}", milliseconds / 1000)
+    if _may_record():
+        if outcome.request.verb == "search":
+            documents = ranked_documents(outcome, outcome.scored)
+            found = [{"id": item.document.id, "score": item.score} for item in documents]
+        else:
+            ranked = outcome.ranked
+            found = [{"id": item.passage.document.id, "score": item.score} for item in ranked]
+        span.set_attribute("gen_ai.retrieval.documents", json.dumps(found))
 
 
 def _may_record() -> bool:
-    """Whether queries and the ids of documents may be recorded."""
     return os.environ.get(CONTENT, "").lower() in ALLOWED
-
-
-def _part(note: str) -> str:
-    """What a search went on without; the rest of the note may have words of the query."""
-    return note.partition(":")[0]

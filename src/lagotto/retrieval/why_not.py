@@ -11,8 +11,8 @@ from lagotto.documents import Document, Record
 from lagotto.filters import matches
 from lagotto.indexes.base import ChunkKeys
 from lagotto.prefs import RetrievalPrefs
-from lagotto.results import Leg, LegScore, Results, RetrievalResult, ScoreBreakdown
-from lagotto.retrieval.explain import breakdown
+from lagotto.results import Leg, Results, RetrievalResult, ScoreBreakdown
+from lagotto.retrieval.explain import breakdown_fields
 from lagotto.retrieval.fusion import Candidates, LegScores
 from lagotto.retrieval.pipeline import Scored, Search
 from lagotto.retrieval.recall import Recall
@@ -72,24 +72,22 @@ def known_reason(
 async def examine(search: Search, scored: Scored, narrow: View, *, results: Results) -> WhyNot:
     """Score the document, which is all that `narrow` sees, as the search scored the others."""
     prefs, document_id = search.request.preferences, search.request.document_id
-    recalled = scored.recalled
-    if recalled.plan.excluded is not None:
-        narrow = await narrow.excluding(recalled.plan.excluded)
-    alone = await Recall(narrow, recalled.plan.legs, prefs, search.diagnostics).candidates(
-        depth=search.depth
-    )
+    if scored.plan.excluded is not None:
+        narrow = await narrow.excluding(scored.plan.excluded)
+    recall = Recall(narrow, scored.plan.legs, prefs, search.diagnostics)
+    alone = await recall.candidates(depth=search.depth)
     if not len(alone.keys):
         reason = "no leg finds anything in it: it has no chunk that the query and filter allow"
         return WhyNot(document_id=document_id, reason=reason, results=results)
-    together = _together(recalled.candidates, alone)
-    fused = search.stored.fuse(together, recalled.plan)
+    together = _together(scored.found, alone)
+    fused = search.fuse(together, scored.plan)
     own = np.searchsorted(together.keys, alone.keys)
     best = int(own[np.argmax(fused.scores[own])])
     rank = 1 + int(np.count_nonzero(fused.scores > fused.scores[best]))
-    scores = breakdown(best, together, fused)
+    scores = ScoreBreakdown(**breakdown_fields(best, together, fused))
     return WhyNot(
         document_id=document_id,
-        reason=_reason(recalled.candidates, scores, rank, results, prefs),
+        reason=_reason(scored.found, scores, rank, results, prefs),
         rank=rank,
         breakdown=scores,
         results=results,
@@ -119,12 +117,6 @@ def _reason(
     prefs: RetrievalPrefs,
 ) -> str:
     score = breakdown.fused_score or 0.0
-    scored = breakdown.legs()
-    missed = [
-        _missed(leg, found, scored.get(leg))
-        for leg in found.legs
-        if leg not in scored or not scored[leg].rank
-    ]
     parts = [f"its best passage scores {score:.4f}, which would be rank {rank}"]
     least = max(prefs.min_score, prefs.scoring.min_score or 0.0)
     if score < least:
@@ -133,14 +125,15 @@ def _reason(
         parts.append(f"the last of the {len(results)} results has {results[-1].score:.4f}")
     elif rank <= prefs.top_k:
         parts.append("a later stage (chunking, reranker, parents, diversity) left it out")
-    return "; ".join((*parts, *missed))
-
-
-def _missed(leg: Leg, found: Candidates, own: LegScore | None) -> str:
-    listed = found.legs[leg]
-    in_list = listed.scores[listed.ranks > 0]
-    if not len(in_list):
-        return f"{leg} found nothing at all"
-    if own is None:
-        return f"{leg} does not find it"
-    return f"{leg} gives it {own.score:.4f}, and the last in its list {in_list.min():.4f}"
+    for leg, listed in found.legs.items():
+        in_list, own = listed.scores[listed.ranks > 0], breakdown.legs().get(leg)
+        if own is not None and own.rank:
+            continue
+        if not len(in_list):
+            parts.append(f"{leg} found nothing at all")
+        elif own is None:
+            parts.append(f"{leg} does not find it")
+        else:
+            last = f"the last in its list {in_list.min():.4f}"
+            parts.append(f"{leg} gives it {own.score:.4f}, and {last}")
+    return "; ".join(parts)

@@ -28,8 +28,8 @@ from lagotto.indexes.text_query import Phrase, Term, TextQuery
 from lagotto.prefs import RetrievalPrefs, SearchRequest
 from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.results import RetrievalResult
-from lagotto.retrieval.plan import exact_query
 from lagotto.retrieval.query.expansion import Expansion
+from lagotto.retrieval.recall import exact_query
 from lagotto.retrieval.retriever import HybridRetriever, as_list
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.testing.hash_embedder import HashEmbedder

@@ -15,19 +15,6 @@ from lagotto.indexes.text_query import Term
 from lagotto.terms import analyze, stop_words
 from lagotto.terms.words import fold, words
 
-__all__ = [
-    "Expander",
-    "Expansion",
-    "LlmExpander",
-    "answer_patterns",
-    "declarative",
-    "feedback_candidates",
-    "feedback_terms",
-    "parse_list",
-    "parse_passage",
-]
-
-
 Kind = Literal["time", "person", "place", "number", "reason", "definition", "manner"]
 
 NEAR_ANSWER_WEIGHT = 0.2
@@ -180,13 +167,6 @@ _IRREGULAR = frozenset(IRREGULAR.split())
 _EDGES = " \t\n\r?？!.¿¡\"'"
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    language: str
-    kind: Kind
-    statement: str
-
-
 @cache
 def _patterns() -> tuple[re.Pattern[str], ...]:
     """The patterns of STATEMENTS; compiling them takes longer than a search without them."""
@@ -199,14 +179,14 @@ def declarative(query: str) -> str | None:
     "When was Stargate Atlantis cancelled?" becomes "Stargate Atlantis was cancelled in". For
     embedding: verbs of English and French questions are moved or dropped, not inflected.
     """
-    reading = _read(query)
-    return reading.statement if reading else None
+    statement, _ = _read(query) or (None, "")
+    return statement
 
 
 def answer_words(query: str) -> tuple[str, ...]:
     """Words that stand near answers to such a question, as they are written."""
-    reading = _read(query)
-    return tuple(NEAR_ANSWERS[reading.language][reading.kind].split()) if reading else ()
+    _, near = _read(query) or (None, "")
+    return tuple(near.split())
 
 
 def answer_patterns(
@@ -224,7 +204,8 @@ def answer_patterns(
     return (tuple(Term(term, NEAR_ANSWER_WEIGHT) for term in terms),) if terms else ()
 
 
-def _read(query: str) -> _Reading | None:
+def _read(query: str) -> tuple[str, str] | None:
+    """The statement that a question asks to complete, and words near answers to it."""
     question = " ".join(query[: LONGEST_QUESTION + 1].split()).strip(_EDGES)
     if len(question) > LONGEST_QUESTION:
         return None
@@ -233,19 +214,18 @@ def _read(query: str) -> _Reading | None:
             parts = {name: part or "" for name, part in found.groupdict().items()}
             if "be" in parts:
                 parts["rest"] = _with_verb(parts["be"], parts["rest"])
-            return _Reading(language, kind, " ".join(template.format(**parts).split()))
+            return " ".join(template.format(**parts).split()), NEAR_ANSWERS[language][kind]
     return None
 
 
 def _with_verb(verb: str, rest: str) -> str:
     """The rest of an English question with the verb before its participle, else at the end."""
     words = rest.split()
-    index = next((at for at, word in enumerate(words) if _is_participle(word)), len(words))
-    return " ".join([*words[:index], verb, *words[index:]])
-
-
-def _is_participle(word: str) -> bool:
-    return word in _IRREGULAR or (word.islower() and len(word) > 4 and word.endswith("ed"))
+    for index, word in enumerate(words):
+        regular = word.islower() and len(word) > 4 and word.endswith("ed")
+        if regular or word in _IRREGULAR:
+            return " ".join([*words[:index], verb, *words[index:]])
+    return " ".join([*words, verb])
 
 
 FEEDBACK_WEIGHT = 0.3
@@ -315,21 +295,15 @@ class LlmExpander:
     async def expand(self, query: str) -> Expansion:
         """Other queries and made-up passages; fewer than asked for if the model gives fewer."""
         shown = query[:LONGEST_QUERY]
-        queries, passages = await asyncio.gather(
-            self._rewrites(shown),
-            asyncio.gather(*(self._passage(shown) for _ in range(self._passages))),
-        )
-        return Expansion(tuple(queries), tuple(dict.fromkeys(filter(None, passages))))
-
-    async def _rewrites(self, query: str) -> list[str]:
-        if not self._queries:
-            return []
-        answer = await self._complete(REWRITE_PROMPT.format(count=self._queries, query=query))
-        asked = query.strip().casefold()
-        return [item for item in parse_list(answer) if item.casefold() != asked][: self._queries]
-
-    async def _passage(self, query: str) -> str:
-        return parse_passage(await self._complete(PASSAGE_PROMPT.format(query=query)))
+        rewrite = REWRITE_PROMPT.format(count=self._queries, query=shown)
+        prompts = [rewrite] if self._queries else []
+        prompts += [PASSAGE_PROMPT.format(query=shown)] * self._passages
+        answers = await asyncio.gather(*map(self._complete, prompts))
+        listed = parse_list(answers[0]) if self._queries else []
+        asked = shown.strip().casefold()
+        queries = [item for item in listed if item.casefold() != asked][: self._queries]
+        told = map(parse_passage, answers[len(prompts) - self._passages :])
+        return Expansion(tuple(queries), tuple(dict.fromkeys(filter(None, told))))
 
 
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
@@ -344,7 +318,7 @@ def parse_list(answer: str) -> list[str]:
 
     A line that ends in a colon is a remark.
     """
-    bare = _bare(answer)
+    bare = _FENCE.sub("", _THOUGHTS.sub("", answer)).strip()
     items = _json_items(bare) or [_unmarked(line) for line in bare.splitlines()]
     kept = [item for item in items if item and not item.endswith(":")]
     return list(dict.fromkeys(kept))
@@ -352,11 +326,8 @@ def parse_list(answer: str) -> list[str]:
 
 def parse_passage(answer: str) -> str:
     """The passage of a model's answer, without fences, labels and quotation marks around it."""
-    return " ".join(_unmarked(_bare(answer)).split())
-
-
-def _bare(answer: str) -> str:
-    return _FENCE.sub("", _THOUGHTS.sub("", answer)).strip()
+    bare = _FENCE.sub("", _THOUGHTS.sub("", answer)).strip()
+    return " ".join(_unmarked(bare).split())
 
 
 def _unmarked(line: str) -> str:
@@ -366,7 +337,10 @@ def _unmarked(line: str) -> str:
 
 
 def _json_items(text: str) -> list[str]:
-    """The texts of the first JSON value in an answer, none if there is no such value."""
+    """The texts of the first JSON value in an answer, none if there is no such value.
+
+    They are the items of a list, of the list in a dict, or the values of a dict without one.
+    """
     start = _OPENING.search(text)
     if start is None:
         return []
@@ -374,17 +348,11 @@ def _json_items(text: str) -> list[str]:
         value, _ = json.JSONDecoder().raw_decode(text, start.start())
     except (ValueError, RecursionError):
         return []
-    return [text.strip() for text in _strings(value)]
-
-
-def _strings(value: object) -> list[str]:
-    """The items of a list, of the list in a dict, or the values of a dict without one."""
     if isinstance(value, dict):
-        lists = [part for part in value.values() if isinstance(part, list)]
-        value = lists[0] if lists else list(value.values())
-    items = value if isinstance(value, list) else []
-    texts = (_first_text(item) if isinstance(item, dict) else item for item in items)
-    return [text for text in texts if isinstance(text, str)]
+        parts = list(value.values())
+        value = next((part for part in parts if isinstance(part, list)), parts)
+    firsts = (_first_text(item) if isinstance(item, dict) else item for item in value)
+    return [item.strip() for item in firsts if isinstance(item, str)]
 
 
 def _first_text(item: dict[str, object]) -> str | None:
@@ -417,22 +385,18 @@ def feedback_terms(
     (a relevance model, as in RM3). The best gets `FEEDBACK_WEIGHT`, others less in proportion.
     Only terms of `idf` come in question, and none of `known`, the query's own.
     """
+    above = [max(score, 0.0) for score in scores]
+    total = sum(above)
+    shares = [score / total for score in above] if total else [1.0] * len(above)
     worth: dict[str, float] = {}
-    for text, language, weight in zip(texts, languages, _score_shares(scores), strict=True):
+    for text, language, share in zip(texts, languages, shares, strict=True):
         terms = Counter(_content_terms(text, language))
         for term, times in terms.items():
-            value = weight * times / terms.total() * idf.get(term, 0.0)
+            value = share * times / terms.total() * idf.get(term, 0.0)
             worth[term] = worth.get(term, 0.0) + value
     kept = [(term, value) for term, value in worth.items() if value > 0 and term not in known]
     best = sorted(kept, key=lambda pair: (-pair[1], pair[0]))[:count]
     return tuple((Term(term, FEEDBACK_WEIGHT * (value / best[0][1])),) for term, value in best)
-
-
-def _score_shares(scores: Sequence[float]) -> list[float]:
-    """Shares of the scores; equal ones if there is none above 0."""
-    above = [max(score, 0.0) for score in scores]
-    total = sum(above)
-    return [score / total for score in above] if total else [1.0] * len(above)
 
 
 def _content_terms(text: str, language: str | None) -> list[str]:

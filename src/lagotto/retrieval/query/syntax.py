@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from lagotto.errors import QueryError
 from lagotto.indexes.bm25 import repeated
@@ -49,9 +49,36 @@ def parse_query(
     PostgreSQL: `web` websearch_to_tsquery, `plain` plainto_tsquery, `phrase` phraseto_tsquery,
     `strict` to_tsquery. Only `strict` knows wrong queries: it raises a QueryError.
     """
-    reading = _read(text, mode, languages)
-    words = _scored(reading, languages)
-    return ParsedQuery(words, reading.where, _rejected(reading.where), reading.text)
+    reading = Reading(None, text, (text,))
+    if mode == "web":
+        reading = _read_web(text, languages)
+    elif mode == "plain":
+        found = limited(filter(None, (operand(piece, languages) for piece in pieces(text))))
+        stops = stop_words_in(text, languages)
+        asked = [one for one in found if one.match not in stops] or found
+        where = every(one.match for one in asked) if asked else None
+        reading = Reading(where, text, tuple(one.text for one in asked))
+    elif mode == "phrase" and (whole := operand(text, languages)):
+        reading = Reading(whole.match, text, (text,))
+    elif mode == "strict":
+        reading = _read_strict(text, languages)
+    demanded = reading.where.parts if isinstance(reading.where, Every) else (reading.where,)
+    rejected = [part.part for part in demanded if isinstance(part, Without)]
+    excluded = either(rejected) if rejected else None
+    return ParsedQuery(_scored(reading, languages), reading.where, excluded, reading.text)
+
+
+def _scored(reading: Reading, languages: Sequence[str | None]) -> tuple[tuple[Term, ...], ...]:
+    stops = stop_words_in(reading.text, languages)
+    found: Counter[tuple[str, ...]] = Counter()
+    for part in reading.parts:
+        words = query_terms(part, languages)
+        for word in [word for word in words if Word(word.variants) not in stops] or words:
+            found[word.variants] += word.count
+    found.update((name,) for part in reading.parts for name in compounds(part))
+    return tuple(
+        weighed(variants, times) for variants, times in islice(found.items(), MAX_QUERY_TERMS)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,69 +94,37 @@ class Reading:
     parts: tuple[str, ...]
 
 
-def _read(text: str, mode: FtsMode, languages: Sequence[str | None]) -> Reading:
-    match mode:
-        case "web":
-            return read_web(text, languages)
-        case "plain":
-            return _read_plain(text, languages)
-        case "phrase":
-            whole = operand(text, languages)
-            return Reading(whole.match if whole else None, text, (text,))
-        case "strict":
-            return read_strict(text, languages)
-    return Reading(None, text, (text,))
-
-
-def _read_plain(text: str, languages: Sequence[str | None]) -> Reading:
-    found = limited(filter(None, (operand(piece, languages) for piece in pieces(text))))
-    stops = stop_words_in(text, languages)
-    asked = [one for one in found if one.match not in stops] or found
-    where = every(one.match for one in asked) if asked else None
-    return Reading(where, text, tuple(one.text for one in asked))
-
-
-def _scored(reading: Reading, languages: Sequence[str | None]) -> tuple[tuple[Term, ...], ...]:
-    """The content words of each part, all words of a part without any, and the compounds."""
-    stops = stop_words_in(reading.text, languages)
-    found: Counter[tuple[str, ...]] = Counter()
-    for part in reading.parts:
-        words = query_terms(part, languages)
-        content = [word for word in words if Word(word.variants) not in stops] or words
-        for word in content:
-            found[word.variants] += word.count
-    found.update((name,) for part in reading.parts for name in compounds(part))
-    return tuple(
-        weighed(variants, times) for variants, times in islice(found.items(), MAX_QUERY_TERMS)
-    )
-
-
 def weighed(variants: Sequence[str], times: int) -> tuple[Term, ...]:
     """The terms of a word, weighted by how often the query repeats it."""
     return tuple(Term(variant, repeated(times)) for variant in variants)
 
 
-def _rejected(where: Match | None) -> Match | None:
-    parts = where.parts if isinstance(where, Every) else (where,)
-    rejected = [part.part for part in parts if isinstance(part, Without)]
-    return either(rejected) if rejected else None
-
-
-def read_web(text: str, languages: Sequence[str | None]) -> Reading:
+def _read_web(text: str, languages: Sequence[str | None]) -> Reading:
     """Any text, read as a query.
 
     `or` binds weaker than the words beside it. At the end, at the beginning or after another one
     it is a word. Stop words outside quotations make no condition unless nothing else is wanted.
     """
-    alternatives = _alternatives(limited(_items(text, languages)))
+    found = ((operand(source, languages), source, negated) for source, negated in _sources(text))
+    items = limited(_Item(one, source, negated) for one, source, negated in found if one)
+    alternatives: list[list[_Item]] = [[]]
+    for number, item in enumerate(items, start=1):
+        is_or = item.source.lower() == "or" and not item.negated
+        if is_or and alternatives[-1] and number < len(items):
+            alternatives.append([])
+        else:
+            alternatives[-1].append(item)
     items = [item for items in alternatives for item in items]
-    dropped = _dropped(items, stop_words_in(text, languages))
+    wanted = [item for item in items if not item.negated]
+    stops = stop_words_in(text, languages)
+    dropped = {item for item in items if item.operand.match in stops and not item.is_quoted}
+    if dropped.issuperset(wanted):  # nothing else is wanted
+        dropped.difference_update(wanted)
     kept = [
         every(item.match for item in items if item not in dropped)
         for items in alternatives
         if not dropped.issuperset(items)
     ]
-    wanted = [item for item in items if not item.negated]
     return Reading(
         where=either(kept) if kept else None,
         text=" ".join(item.source for item in wanted),
@@ -153,37 +148,8 @@ class _Item:
         return Without(self.operand.match) if self.negated else self.operand.match
 
     @property
-    def may_be_or(self) -> bool:
-        return self.source.lower() == "or" and not self.negated
-
-
-def _alternatives(items: Sequence[_Item]) -> list[list[_Item]]:
-    """The alternatives between the `or`s."""
-    alternatives: list[list[_Item]] = [[]]
-    for number, item in enumerate(items, start=1):
-        if item.may_be_or and alternatives[-1] and number < len(items):
-            alternatives.append([])
-        else:
-            alternatives[-1].append(item)
-    return alternatives
-
-
-def _dropped(items: Sequence[_Item], stops: frozenset[Word]) -> set[_Item]:
-    """The stop words, but those that are wanted only if something else is wanted as well."""
-    stop_items = {item for item in items if item.operand.match in stops and not _is_quoted(item)}
-    wanted = {item for item in items if not item.negated}
-    return stop_items - wanted if wanted <= stop_items else stop_items
-
-
-def _is_quoted(item: _Item) -> bool:
-    return quoted_in(item.source).fullmatch(item.source) is not None
-
-
-def _items(text: str, languages: Sequence[str | None]) -> Iterator[_Item]:
-    """The parts that have words."""
-    for source, negated in _sources(text):
-        if found := operand(source, languages):
-            yield _Item(found, source, negated)
+    def is_quoted(self) -> bool:
+        return quoted_in(self.source).fullmatch(self.source) is not None
 
 
 def _sources(text: str) -> Iterator[tuple[str, bool]]:
@@ -254,7 +220,6 @@ class Operand:
         return Phrase(distinct)
 
     def followed_by(self, other: Operand) -> Operand:
-        """The phrase of both."""
         pairs = zip(self.variants, other.variants, strict=True)
         joined = tuple(first + second for first, second in pairs)
         return Operand(f"{self.text} {other.text}", joined)
@@ -305,23 +270,19 @@ def stop_words_in(text: str, languages: Sequence[str | None]) -> frozenset[Word]
 
 def every(parts: Iterable[Match]) -> Match:
     """All of the parts, each once."""
-    flat: dict[Match, None] = {}
-    for part in parts:
-        flat.update(dict.fromkeys(part.parts if isinstance(part, Every) else (part,)))
-    return next(iter(flat)) if len(flat) == 1 else Every(tuple(flat))
+    return _junction(Every, parts)
 
 
 def either(parts: Iterable[Match]) -> Match:
     """One of the parts, each once."""
+    return _junction(Either, parts)
+
+
+def _junction(kind: type[Every] | type[Either], parts: Iterable[Match]) -> Match:
     flat: dict[Match, None] = {}
     for part in parts:
-        flat.update(dict.fromkeys(part.parts if isinstance(part, Either) else (part,)))
-    return next(iter(flat)) if len(flat) == 1 else Either(tuple(flat))
-
-
-def without(part: Match) -> Match:
-    """Not the part."""
-    return part.part if isinstance(part, Without) else Without(part)
+        flat.update(dict.fromkeys(part.parts if isinstance(part, kind) else (part,)))
+    return next(iter(flat)) if len(flat) == 1 else kind(tuple(flat))
 
 
 MOST_NESTED = 50
@@ -354,76 +315,58 @@ class _Token:
     node: Node | None = None
 
 
-def read_strict(query: str, languages: Sequence[str | None]) -> Reading:
+def _read_strict(query: str, languages: Sequence[str | None]) -> Reading:
     """An expression, read; a QueryError if it breaks the rules. A prefix can't score."""
-    parser = _Parser(query, _Lexer(query, languages).tokens())
+    parser = _Parser(query, _tokens(query, languages))
     where = parser.whole()
     words = (token.text for token in parser.wanted if isinstance(token.node, Operand))
     return Reading(where, " ".join(token.text for token in parser.wanted), tuple(words))
 
 
-class _Lexer:
-    def __init__(self, query: str, languages: Sequence[str | None]) -> None:
-        self._query = query
-        self._languages = languages
-        self._terms = 0
-
-    def tokens(self) -> list[_Token]:
-        found: list[_Token] = []
-        end = 0
-        while ink := _INK.search(self._query, end):
-            match = _TOKEN.match(self._query, ink.start())
-            if match is None:
-                self._refuse(ink.start())
-            found.append(self._token(match))
-            end = match.end()
-        return found
-
-    def _token(self, match: re.Match[str]) -> _Token:
-        position, text = match.start(), match.group()
-        operator = match["operator"] or SYNONYMS.get(text)
-        if operator:
-            return _Token(position, text, operator)
+def _tokens(query: str, languages: Sequence[str | None]) -> list[_Token]:
+    found: list[_Token] = []
+    end = terms = 0
+    while ink := _INK.search(query, end):
+        match = _TOKEN.match(query, ink.start())
+        if match is None:
+            raise QueryError(query, ink.start(), _unreadable(query, ink.start()))
+        position, end, text = match.start(), match.end(), match.group()
+        if operator := match["operator"] or SYNONYMS.get(text):
+            found.append(_Token(position, text, operator))
+            continue
         label = match["label"] or ""
         if match["word"] and (weights := _WEIGHTS.search(text)):
             label = weights.group()
         bare = text[: len(text) - len(label)]
-        return _Token(position, bare, node=self._node(bare, label, position))
-
-    def _node(self, text: str, label: str, position: int) -> Node:
-        found = operand(text, self._languages)
-        if found is None:
-            raise QueryError(self._query, position, f"there is no letter or digit in {text}")
-        self._terms += len(found)
-        if self._terms > MAX_QUERY_TERMS:
+        one = operand(bare, languages)
+        if one is None:
+            raise QueryError(query, position, f"there is no letter or digit in {bare}")
+        terms += len(one)
+        if terms > MAX_QUERY_TERMS:
             problem = f"the query has more than {MAX_QUERY_TERMS} words; leave some out"
-            raise QueryError(self._query, position, problem)
-        if text.endswith("*") and not label:
-            raise QueryError(self._query, position + len(text) - 1, "a prefix is written as word:*")
-        return self._prefix(found, label, position + len(text)) if label else found
-
-    def _prefix(self, found: Operand, label: str, position: int) -> Match:
-        if label != ":*":
+            raise QueryError(query, position, problem)
+        if bare.endswith("*") and not label:
+            raise QueryError(query, position + len(bare) - 1, "a prefix is written as word:*")
+        if label and label != ":*":
             problem = f"{label} is not supported, only the prefix sign :* is; quote a colon"
-            raise QueryError(self._query, position, problem)
-        if len(found) > 1:
-            problem = f":* needs a single word before it, not the {len(found)} of {found.text}"
-            raise QueryError(self._query, position, problem)
-        return either(Prefix(term) for (term,) in found.variants)
+            raise QueryError(query, position + len(bare), problem)
+        if label and len(one) > 1:
+            problem = f":* needs a single word before it, not the {len(one)} of {one.text}"
+            raise QueryError(query, position + len(bare), problem)
+        prefix = either(Prefix(term) for (term,) in one.variants) if label else None
+        found.append(_Token(position, bare, node=prefix or one))
+    return found
 
-    def _refuse(self, position: int) -> NoReturn:
-        char = self._query[position]
-        if char in "<>":
-            operator = _OPERATOR.match(self._query, position)
-            shown = operator.group() if operator else char
-            problem = (
-                f"{shown} is not an operator; <-> joins adjacent words, other distances don't exist"
-            )
-        elif char == "'" or char in QUOTATION_MARKS:
-            problem = f"the quotation that begins with {char} does not end"
-        else:
-            problem = f"{char!r} is not expected here"
-        raise QueryError(self._query, position, problem)
+
+def _unreadable(query: str, position: int) -> str:
+    char = query[position]
+    if char in "<>":
+        operator = _OPERATOR.match(query, position)
+        shown = operator.group() if operator else char
+        return f"{shown} is not an operator; <-> joins adjacent words, other distances don't exist"
+    if char == "'" or char in QUOTATION_MARKS:
+        return f"the quotation that begins with {char} does not end"
+    return f"{char!r} is not expected here"
 
 
 class _Parser:
@@ -444,8 +387,7 @@ class _Parser:
         token = self._peek()
         if token and token.operator == ")":
             raise QueryError(self._query, token.position, "there is no ( for this )")
-        if token:
-            self._operator_missing(token)
+        self._expect_operator()
         return _match(found)
 
     def _alternatives(self) -> Node:
@@ -479,7 +421,10 @@ class _Parser:
         odd = self._negated != before
         found = self._primary()
         self._negated = before
-        return without(_match(found)) if odd else found
+        if not odd:
+            return found
+        match = _match(found)
+        return match.part if isinstance(match, Without) else Without(match)
 
     def _primary(self) -> Node:
         token = self._peek()
@@ -487,29 +432,27 @@ class _Parser:
             raise QueryError(self._query, len(self._query), "expected a word after this")
         self._index += 1
         if token.operator == "(":
-            return self._group(token)
+            self._depth += 1
+            if self._depth > MOST_NESTED:
+                problem = f"parentheses are nested more than {MOST_NESTED} deep"
+                raise QueryError(self._query, token.position, problem)
+            found = self._alternatives()
+            self._depth -= 1
+            if not self._taken(")"):
+                self._expect_operator()
+                raise QueryError(self._query, token.position, "this ( is not closed; expected a )")
+            return found
         if token.node is None:
             raise QueryError(self._query, token.position, f"expected a word before {token.text}")
         if not self._negated:
             self.wanted.append(token)
         return token.node
 
-    def _group(self, opening: _Token) -> Node:
-        self._depth += 1
-        if self._depth > MOST_NESTED:
-            problem = f"parentheses are nested more than {MOST_NESTED} deep"
-            raise QueryError(self._query, opening.position, problem)
-        found = self._alternatives()
-        self._depth -= 1
-        if self._taken(")"):
-            return found
+    def _expect_operator(self) -> None:
+        """Raise a QueryError if another token follows."""
         if token := self._peek():
-            self._operator_missing(token)
-        raise QueryError(self._query, opening.position, "this ( is not closed; expected a )")
-
-    def _operator_missing(self, token: _Token) -> NoReturn:
-        problem = f"expected an operator (& | <->) before {token.text}"
-        raise QueryError(self._query, token.position, problem)
+            problem = f"expected an operator (& | <->) before {token.text}"
+            raise QueryError(self._query, token.position, problem)
 
     def _peek(self) -> _Token | None:
         return self._tokens[self._index] if self._index < len(self._tokens) else None

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from lagotto.indexes.text_query import Phrase
 from lagotto.prefs import QueryType
 from lagotto.retrieval.query.syntax import operand, quoted_in
-from lagotto.terms import QueryTerm, query_terms
+from lagotto.terms import query_terms
 from lagotto.terms.languages import language_of
 from lagotto.terms.words import UNSPACED, fold, is_european, runs
 
@@ -116,7 +116,10 @@ def classify(query: str, languages: Sequence[str | None] = (None,)) -> Classifie
     """
     quoted = [part for part in quoted_in(query).findall(query) if runs(part)]
     named = [word for word, _ in find_identifiers(query)]
-    if (quoted or named) and not _content(_rest(query, named), languages):
+    rest = quoted_in(query).sub(" ", query)
+    for word in sorted(named, key=len, reverse=True):  # as one may hold another
+        rest = rest.replace(word, " ")
+    if (quoted or named) and all(term.stop for term in query_terms(rest, languages)):
         return Classified("exact", f"only exact wordings: {', '.join([*quoted, *named])}")
     if reason := _question(query, languages):
         return Classified("question", reason)
@@ -142,26 +145,26 @@ def identifiers(query: str, languages: Sequence[str | None] = (None,)) -> list[P
 
 def find_identifiers(query: str) -> list[tuple[str, str]]:
     """The distinct identifiers outside quotations in order, each with its shape."""
-    return list(_identifiers(query))
+    bare = quoted_in(query).sub(" ", query)
+    gaps = EUROPEAN_GAPS if is_european(bare) else _compiled(rf"[\s,;|\"{UNSPACED}]+")
+    words = dict.fromkeys(
+        _trimmed(word) for word in gaps.split(bare) if len(word) <= LONGEST_IDENTIFIER
+    )
+    return [(word, shape) for word in words if (shape := _shape(word))]
+
+
+@lru_cache(maxsize=1024)  # asked for twice in a search, for the type and for the exact leg
+def _shape(word: str) -> str | None:
+    return next((name for name, shape in _SHAPES.items() if shape.search(word)), None)
 
 
 EUROPEAN_GAPS = re.compile(r"[\s,;|\"]+")
 
 
 @cache
-def _all_gaps() -> re.Pattern[str]:
-    """Compiled when needed: the scripts without spaces make it long."""
-    return re.compile(rf"[\s,;|\"{UNSPACED}]+")
-
-
-@lru_cache(maxsize=64)  # asked for twice in a search, for the type and for the exact leg
-def _identifiers(query: str) -> tuple[tuple[str, str], ...]:
-    bare = quoted_in(query).sub(" ", query)
-    gaps = EUROPEAN_GAPS if is_european(bare) else _all_gaps()
-    words = dict.fromkeys(
-        _trimmed(word) for word in gaps.split(bare) if len(word) <= LONGEST_IDENTIFIER
-    )
-    return tuple((word, reason) for word in words if (reason := _shape(word)))
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compiled when needed: scripts without spaces make patterns long, most queries are ASCII."""
+    return re.compile(pattern)
 
 
 def _trimmed(word: str) -> str:
@@ -171,41 +174,20 @@ def _trimmed(word: str) -> str:
     return name + call if call and not behind.strip(")") else bare.rstrip(")" + _BEHIND)
 
 
-def _shape(word: str) -> str | None:
-    return next((reason for reason, shape in _SHAPES.items() if shape.search(word)), None)
-
-
 def _phrases(texts: Iterable[str], languages: Sequence[str | None]) -> list[Phrase]:
     found = filter(None, (operand(text, languages) for text in texts))
     return list(dict.fromkeys(Phrase(tuple(dict.fromkeys(one.variants))) for one in found))
-
-
-def _rest(query: str, named: Sequence[str]) -> str:
-    """The query without its exact wordings; longer ones first, as one may hold another."""
-    rest = quoted_in(query).sub(" ", query)
-    for word in sorted(named, key=len, reverse=True):
-        rest = rest.replace(word, " ")
-    return rest
-
-
-def _content(text: str, languages: Sequence[str | None]) -> list[QueryTerm]:
-    return [term for term in query_terms(text, languages) if not term.stop]
-
-
-@cache
-def _asks_unspaced() -> re.Pattern[str]:
-    """Compiled when needed: it is long, and most queries are ASCII."""
-    return re.compile(ASKS_UNSPACED)
 
 
 def _question(query: str, languages: Sequence[str | None]) -> str | None:
     """The reason why it is a question, None if it is not one."""
     if _QUESTION_MARK.search(query):
         return "a question mark"
-    if not query.isascii() and (asking := _asks_unspaced().search(query)):
+    if not query.isascii() and (asking := _compiled(ASKS_UNSPACED).search(query)):
         return f"the question word {asking.group()}"
     words = [fold(word) for word in runs(query)[:4]]
-    asked = _question_words(languages)
+    known = [QUESTION_WORDS[tag] for tag in map(language_of, languages) if tag in QUESTION_WORDS]
+    asked = _folded(" ".join(known or QUESTION_WORDS.values()))
     first = 1 if words[1:] and words[0] in _folded(BEFORE_QUESTION_WORDS) else 0
     for word in (*words[:1], *words[first : first + 1]):
         if word in asked:
@@ -213,12 +195,6 @@ def _question(query: str, languages: Sequence[str | None]) -> str | None:
     if len(words) == 4 and words[0] in _folded(VERBS_FIRST):
         return f"it begins with the verb {words[0]}"
     return None
-
-
-def _question_words(languages: Sequence[str | None]) -> frozenset[str]:
-    """The question words of the languages, of all languages if none is known."""
-    known = [QUESTION_WORDS[tag] for tag in map(language_of, languages) if tag in QUESTION_WORDS]
-    return _folded(" ".join(known or QUESTION_WORDS.values()))
 
 
 @cache

@@ -16,8 +16,8 @@ from lagotto.filters import And
 from lagotto.indexes.text_query import NativeQuery, Phrase
 from lagotto.prefs import Mode, RetrievalPrefs, ScoringPrefs
 from lagotto.retrieval.explain import Diagnostics
-from lagotto.retrieval.plan import (
-    NativeText,
+from lagotto.retrieval.query.expansion import Expansion
+from lagotto.retrieval.recall import (
     QueryPlan,
     QueryPlanner,
     content_words,
@@ -25,8 +25,8 @@ from lagotto.retrieval.plan import (
     exact_query,
     native_query,
     query_languages,
+    read_query,
 )
-from lagotto.retrieval.query.expansion import Expansion
 from lagotto.stores.base import Capabilities, View
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -170,11 +170,11 @@ def test_query_of_a_server(
 def test_a_query_that_only_the_server_may_understand() -> None:
     """Its words are asked for in the other legs; without a server it is an error."""
     prefs = RetrievalPrefs(query_text="dogs & (", fts={"mode": "strict", "rank_func": "ts_rank"})
-    parsed = NativeText(prefs, SERVER, ["en"]).parsed
+    parsed, _ = read_query(prefs, native_query(prefs, SERVER, ["en"]), ["en"])
     assert [term.text for word in parsed.words for term in word] == ["dog"]
     assert parsed.where is None
     with pytest.raises(QueryError):
-        NativeText(prefs, Capabilities(), ["en"])
+        read_query(prefs, None, ["en"])
 
 
 async def test_only_words_that_the_embedder_breaks_up_are_corrected() -> None:

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from lagotto.context.sections import covering, sections_of
+from lagotto.context.passages import covering, sections_of
 from lagotto.documents import ChunkSection
-
-from .test_passages import span
+from tests.context.test_passages import span
 
 
 def test_a_section_that_covers_almost_all_is_cited() -> None:
