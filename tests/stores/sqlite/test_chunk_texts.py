@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lagotto.documents import Document
-from lagotto.stores.sqlite.database import SHORT_TEXT
+from lagotto.stores.sql.write import SHORT_TEXT
 from tests.growth import grows_linearly
 from tests.stores.sqlite.bases import answers, made, opened, run_sql
 

@@ -22,7 +22,6 @@ from lagotto.stores.sql.statements import CURRENT, Statement
 from lagotto.stores.sql.view import (
     DownPair,
     OwnParts,
-    Snapshots,
     SqlView,
     State,
     ViewFactory,
@@ -112,7 +111,7 @@ class PostgresViews(ViewFactory):
         if self._remote.are_used:
             position = read_head(connection).position(connection)
 
-        def own(found: Snapshots) -> OwnParts:
+        def own(found: OwnParts) -> OwnParts:
             text = found.text or self._postings(reader, connection, known, position)
             vectors = found.vectors or _pgvectors(reader, known, position)
             if not isinstance(text, PostingsText) or not isinstance(vectors, PgVectors):

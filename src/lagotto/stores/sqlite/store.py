@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import (
@@ -21,25 +20,10 @@ from lagotto._internal.concurrency import in_thread, interruptible
 from lagotto.documents import Chunk, Document, in_context
 from lagotto.errors import StoreError
 from lagotto.filters import Filter
-from lagotto.indexes.base import (
-    Finding,
-    IndexRole,
-)
-from lagotto.indexes.folder import (
-    IndexFolder,
-    file_errors,
-    refuse_foreign,
-    size_of,
-    usual_folder,
-)
-from lagotto.indexes.registry import (
-    IndexChoice,
-)
-from lagotto.indexes.updater import (
-    IndexUpdater,
-    catch_up_all,
-    retry_while_locked,
-)
+from lagotto.indexes.base import Finding, IndexRole
+from lagotto.indexes.folder import IndexFolder, file_errors, refuse_foreign, size_of, usual_folder
+from lagotto.indexes.registry import IndexChoice
+from lagotto.indexes.updater import IndexUpdater, catch_up_all, retry_while_locked
 from lagotto.stores.base import (
     EVERYTHING,
     BaseConfig,
@@ -52,7 +36,7 @@ from lagotto.stores.base import (
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import SqlChangeLog, main_languages_of
 from lagotto.stores.sql.filters import paged_documents, read_matching_chunks
-from lagotto.stores.sql.indexes import IndexPair, StoreIndexes
+from lagotto.stores.sql.indexes import StoreIndexes
 from lagotto.stores.sql.read import read_config, read_document, read_info, read_versions, setting
 from lagotto.stores.sql.statements import ReadConnection
 from lagotto.stores.sql.view import SqlView
@@ -66,6 +50,7 @@ from lagotto.stores.sqlite.database import (
     recognise,
     schema_version,
     sqlite_errors,
+    store_errors,
 )
 from lagotto.stores.sqlite.view_factory import SqliteViews
 
@@ -74,9 +59,8 @@ if TYPE_CHECKING:
 
     from lagotto.stores.sql.chunk_cache import SqlChunkCache
     from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
+    from lagotto.stores.sqlite.fts5 import PreparedTexts
     from lagotto.stores.sqlite.rebuild import SqliteStaging
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -92,8 +76,7 @@ class SqliteStore:
     both cases. Either may be behind a network instead: `qdrant://host:6333`. A base keeps the
     indexes that it was made with.
 
-    What a search needs is read without SQLAlchemy, which the other methods import when they are
-    first called.
+    What is read needs no SQLAlchemy; methods that write import it when they are first called.
     """
 
     capabilities = Capabilities()
@@ -111,7 +94,7 @@ class SqliteStore:
         self.file = self.path.absolute()  # connections are made later, maybe in another folder
         self._generation = 0
         self._indexes: IndexFolder | None = None
-        self.busy_timeout = busy_timeout
+        self._busy_timeout = busy_timeout
         self.search_indexes = StoreIndexes(
             IndexChoice.of(text_index=text_index, vector_index=vector_index),
             usual=IndexChoice(DEFAULT_TEXT_INDEX, DEFAULT_VECTOR_INDEX),
@@ -121,19 +104,14 @@ class SqliteStore:
         self._database: SqliteDatabase | None = None
         self._new_copy_of: str | None = None
         self._updater = IndexUpdater(self._catch_up)
-        self._views = SqliteViews(
-            self.path,
-            indexes=self.search_indexes,
-            reload_if_rebuilt=self._reload_if_rebuilt,
-            updater=self._updater,
-        )
+        self._views = SqliteViews(self, self._updater)
         self._writer: ThreadPoolExecutor | None = None
 
     @cached_property
     def chunk_cache(self) -> SqlChunkCache:
         from lagotto.stores.sql.chunk_cache import SqlChunkCache
 
-        return SqlChunkCache(read=self._read, write=self._write_cache)
+        return SqlChunkCache(read=self.ask, write=self._write_cache)
 
     @cached_property
     def source_files(self) -> SqlSourceFiles:
@@ -161,16 +139,11 @@ class SqliteStore:
         await in_thread(self._close)
 
     async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
-        from lagotto.stores.sqlite.fts5 import PreparedTexts, prepare_terms
         from lagotto.stores.sqlite.write import write
 
-        prepared: PreparedTexts = {}
-        if self.search_indexes.choice.text == "fts5":
-            prepared = await in_thread(prepare_terms, self.texts_of(entries))
-
-        await self._write(
-            partial(write, entries=entries, prepared=prepared, location=str(self.path), guard=guard)
-        )
+        prepared = await self.prepare_texts(entries, self.search_indexes.choice.text)
+        made = partial(write, entries=entries, prepared=prepared, location=str(self.path))
+        await self._write(partial(made, guard=guard))
 
     async def update(
         self, documents: Sequence[Document], *, guard: WriteGuard | None = None
@@ -189,30 +162,26 @@ class SqliteStore:
         return await self._write(change)
 
     async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
-        return await self._read(lambda connection: read_versions(connection, collection, ids))
+        return await self.ask(lambda connection: read_versions(connection, collection, ids))
 
     async def get(self, collection: str, document_id: str) -> Document | None:
-        return await self._read(
-            lambda connection: read_document(connection, collection, document_id)
-        )
+        return await self.ask(lambda connection: read_document(connection, collection, document_id))
 
     def documents(self, where: Filter) -> AsyncIterator[Document]:
-        return paged_documents(self._read, where)
+        return paged_documents(self.ask, where)
 
     async def chunks(
         self, collection: str, document_id: str, *, where: Filter = EVERYTHING
     ) -> list[Chunk]:
-        return await self._read(
+        return await self.ask(
             lambda connection: read_matching_chunks(connection, where, collection, document_id)
         )
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
         with sqlite_errors(self.path), ExitStack() as stack:
-            database = self._opened()
             with file_errors(self.path):  # not those of the search: it may use other files
-                cached = self._views.cached(database, where, stack)
-                view = cached or await self._views.view(database, where, stack)
+                view = self._views.cached(where, stack) or await self._views.view(where, stack)
             yield view
 
     async def update_indexes(self, *, least: int = 1) -> None:
@@ -220,7 +189,7 @@ class SqliteStore:
 
     async def info(self) -> StoreInfo:
         def read(connection: SqliteConnection) -> StoreInfo:
-            self._reload_if_rebuilt(connection)
+            self.reload_if_rebuilt(connection)
             return read_info(
                 connection,
                 location=str(self.path),
@@ -228,18 +197,18 @@ class SqliteStore:
                 indexes=self.search_indexes.states(SqlChangeLog(connection)),
             )
 
-        return await self._read(read)
+        return await self.ask(read)
 
     async def config(self) -> BaseConfig:
-        return await self._read(read_config)
+        return await self.ask(read_config)
 
     async def mark_copy(self, source: str | None) -> None:
         from lagotto.stores.sql.write import mark_copy
 
         if self._database is None:
             self._new_copy_of = source
-            return
-        await self._write(lambda connection: mark_copy(connection, source))
+        else:
+            await self._write(partial(mark_copy, source=source))
 
     def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[SqliteStaging]:
         from lagotto.stores.sqlite.rebuild import sqlite_staging
@@ -247,41 +216,50 @@ class SqliteStore:
         return sqlite_staging(self, config)
 
     async def check(self) -> list[Finding]:
-        return await self.ask(self._check)
+        from lagotto.stores.sqlite.checks import check_base
 
-    def texts_of(self, entries: Sequence[Entry]) -> Iterator[tuple[str, str | None]]:
-        """The texts of the chunks that can be found, as the text index is going to see them.
+        return await self.ask(partial(check_base, store=self))
+
+    async def prepare_texts(
+        self, entries: Sequence[Entry], text_index: str | None
+    ) -> PreparedTexts:
+        """What an index in the file needs of the texts of chunks, computed before they are written.
 
         A text of unknown language is indexed in the main one of its collection.
         """
-        unknown = {each.document.collection for each in entries if each.document.language is None}
-        with self.reading() as connection:
-            main = main_languages_of(connection, unknown)
-        for entry in entries:
-            document = entry.document
-            language = document.language or main[document.collection]
-            for chunk in entry.chunks:
-                if chunk.level != "parent":
-                    text = in_context(document.title, chunk.text, headings=chunk.heading_path)
-                    yield text, language
+        from lagotto.stores.sqlite.fts5 import prepare_terms
+
+        def prepare() -> PreparedTexts:
+            documents = [entry.document for entry in entries]
+            with self.reading() as connection:
+                unknown = {item.collection for item in documents if item.language is None}
+                main = main_languages_of(connection, unknown)
+            return prepare_terms(
+                (
+                    in_context(entry.document.title, chunk.text, headings=chunk.heading_path),
+                    entry.document.language or main[entry.document.collection],
+                )
+                for entry in entries
+                for chunk in entry.chunks
+                if chunk.level != "parent"
+            )
+
+        return await in_thread(prepare) if text_index == "fts5" else {}
 
     def _open(self) -> None:
-        with sqlite_errors(self.path), file_errors(self.path), damage_errors(self.path):
-            self._open_file()
-
-    def _open_file(self) -> None:
-        recognise(self.path)
-        refuse_foreign(usual_folder(self.file))
-        self._database = SqliteDatabase(self.file, busy_timeout=self.busy_timeout)
-        # One thread, so that changes are written one after another: beside 20 clients that search,
-        # a lock of the event loop let 18 of them pass in a second, and the thread alone 75.
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="lagotto-writer")
-        try:
-            self._prepare()
-            self._open_indexes()
-        except BaseException:
-            self._close()
-            raise
+        with store_errors(self.path), damage_errors(self.path):
+            recognise(self.path)
+            refuse_foreign(usual_folder(self.file))
+            self._database = SqliteDatabase(self.file, busy_timeout=self._busy_timeout)
+            # One thread, so that changes are written one after another: beside 20 clients that
+            # search, a lock of the event loop let 18 of them pass in a second, the thread alone 75.
+            self._writer = ThreadPoolExecutor(1, thread_name_prefix="lagotto-writer")
+            try:
+                self._prepare()
+                self._open_indexes()
+            except BaseException:
+                self._close()
+                raise
 
     def _prepare(self) -> None:
         """Create what is missing; waits for other writers only if something is."""
@@ -292,7 +270,7 @@ class SqliteStore:
                     return
         from lagotto.stores.sqlite.write import prepare_indexes, prepare_schema
 
-        with self._transaction(writing=True) as connection:
+        with self._writing() as connection:
             prepare_schema(connection, copy_of=self._new_copy_of)
             prepare_indexes(connection, self.search_indexes.chosen(read_config(connection)))
 
@@ -305,7 +283,7 @@ class SqliteStore:
         self.search_indexes.place(base_id, self._indexes)
         self.search_indexes.adapt(config)
 
-    def _reload_if_rebuilt(self, connection: ReadConnection) -> int | None:
+    def reload_if_rebuilt(self, connection: ReadConnection) -> int | None:
         """Use the indexes of the present generation: another process may have rebuilt the base.
 
         None if the connection still sees a former one, whose indexes are being deleted.
@@ -325,13 +303,20 @@ class SqliteStore:
 
     def _catch_up(self, *, least: int = 0) -> None:
         """Bring the indexes that lack `least` changes up to date; runs beside searches."""
-        with self.reading() as connection, damage_errors(self.path):
-            if self._reload_if_rebuilt(connection) is None:
+        with self.reading() as connection:
+            if self.reload_if_rebuilt(connection) is None:
                 return
-            changes = SqlChangeLog(connection, reader=SqliteReader(connection, path=self.path))
+            changes = self.change_log(connection)
             changes.damaged = self._views.damaged
             indexes = self.search_indexes.open.by_role()
             catch_up_all(indexes, changes, lock=self.updater_lock, least=least)
+
+    def change_log(
+        self, connection: SqliteConnection, generation: int | None = None
+    ) -> SqlChangeLog:
+        """The change log of a generation, for indexes that catch up."""
+        reader = SqliteReader(connection, path=self.path)
+        return SqlChangeLog(connection, reader=reader, generation=generation)
 
     def updater_lock(self, role: IndexRole) -> AbstractContextManager[bool]:
         """The lock by which updaters of an index behind a network exclude each other."""
@@ -348,16 +333,6 @@ class SqliteStore:
             self._database.close()
             self._database = None
 
-    def _check(self, connection: Connection) -> list[Finding]:
-        from lagotto.stores.sqlite.checks import check_base
-
-        return check_base(connection, self)
-
-    def present_indexes(self, connection: ReadConnection) -> IndexPair:
-        """The indexes of the present generation."""
-        self._reload_if_rebuilt(connection)
-        return self.search_indexes.open
-
     def _bytes_on_disk(self) -> int:
         total = size_of(self.indexes.path)
         for ending in ("", "-wal", "-shm"):
@@ -365,35 +340,26 @@ class SqliteStore:
                 total += self.file.with_name(f"{self.file.name}{ending}").stat().st_size
         return total
 
-    async def _read(self, question: Callable[[SqliteConnection], T]) -> T:
+    async def ask(self, question: Callable[[SqliteConnection], T]) -> T:
         """An answer from one state of the base."""
 
         def read() -> T:
-            with self.reading() as connection, damage_errors(self.path):
+            with self.reading() as connection:
                 return question(connection)
 
         return await in_thread(read)
 
     async def _peek(self, question: Callable[[SqliteConnection], T]) -> T:
         """The same without changing threads, for questions that a row answers."""
-        with self.reading() as connection, damage_errors(self.path):
+        with self.reading() as connection:
             return question(connection)
-
-    async def ask(self, question: Callable[[Connection], T]) -> T:
-        """The same for a question that is put together with SQLAlchemy."""
-
-        def read() -> T:
-            with self._transaction() as connection, damage_errors(self.path):
-                return question(connection)
-
-        return await in_thread(read)
 
     async def _write(self, change: Callable[[Connection], T]) -> T:
         """A change of documents that is durable when it ends; one after another."""
         done = await self.change(change)
         if self._views.are_used:
             with suppress(StoreError):  # which the next search tells of
-                await in_thread(self._views.read_ahead, self._opened())
+                await in_thread(self._views.read_ahead)
         return done
 
     async def change(self, change: Callable[[Connection], T]) -> T:
@@ -403,12 +369,12 @@ class SqliteStore:
         driver = DriverHandle()
 
         def write() -> T:
-            with self._transaction(writing=True) as connection:
-                driver.hold(driver_of(connection))
+            with self._writing() as connection:
+                driver.driver = driver_of(connection)
                 try:
                     return change(connection)
                 finally:
-                    driver.release()  # the commit is not interrupted
+                    driver.driver = None  # the commit is not interrupted
 
         return await interruptible(write, interrupt=driver.interrupt, executor=self._writer)
 
@@ -418,7 +384,7 @@ class SqliteStore:
         """A change that may be skipped: it does not wait for other processes that write."""
 
         def write() -> T:
-            with self._transaction(writing=True, caching=True) as connection:
+            with self._writing(caching=True) as connection:
                 return change(connection)
 
         return await interruptible(write, interrupt=lambda: None, executor=self._writer)
@@ -427,22 +393,20 @@ class SqliteStore:
     def reading(self) -> Iterator[SqliteConnection]:
         """A connection that sees one state of the base."""
         with (
-            sqlite_errors(self.path),
-            file_errors(self.path),
-            self._opened().connection() as connection,
+            store_errors(self.path),
+            self.database.connection() as connection,
+            damage_errors(self.path),
         ):
             yield connection
 
     @contextmanager
-    def _transaction(self, *, writing: bool = False, caching: bool = False) -> Iterator[Connection]:
-        with (
-            sqlite_errors(self.path),
-            file_errors(self.path),
-            self._opened().transaction(writing=writing, caching=caching) as connection,
-        ):
+    def _writing(self, *, caching: bool = False) -> Iterator[Connection]:
+        with store_errors(self.path), self.database.writing(caching=caching) as connection:
             yield connection
 
-    def _opened(self) -> SqliteDatabase:
+    @property
+    def database(self) -> SqliteDatabase:
+        """Connections to the file."""
         if self._database is None:
             raise StoreError(f"{self.path} is closed; open it first")
         return self._database

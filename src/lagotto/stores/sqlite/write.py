@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -42,7 +41,6 @@ from lagotto.stores.sql.write import (
 from lagotto.stores.sqlite.database import (
     APPLICATION_ID,
     BUSY_TIMEOUT,
-    SHORT_TEXT,
     connect,
     execute_when_free,
     schema_version,
@@ -55,53 +53,46 @@ from lagotto.stores.sqlite.fts5 import (
     fts5_generations,
     index_chunks,
     is_current,
-    remove_terms,
 )
 
 
 def create_engine(file: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> Engine:
-    """An engine whose transactions start where SQLAlchemy says so."""
+    """An engine whose transactions have the lock of the file."""
+
+    def connected() -> sqlite3.Connection:
+        driver = connect(file, busy_timeout=busy_timeout)
+        driver.text_factory = text_or_bytes
+        return driver
+
     engine = create_sqlalchemy_engine(
         "sqlite://",
-        creator=partial(_connect, file, busy_timeout),
+        creator=connected,
         poolclass=QueuePool,
         max_overflow=-1,  # one that waits for a connection may keep others from ending
     )
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
+        """Try often to take the lock.
+
+        SQLite itself tries ever more rarely, so that a process which writes all the time would keep
+        the lock for itself; and it could not be cancelled meanwhile.
+        """
         driver = driver_of(connection)
-        if connection.get_execution_options().get("writing", False):
-            _begin_to_write(driver, timeout=busy_timeout)
-        else:
-            driver.execute("BEGIN")
+        driver.execute("PRAGMA busy_timeout = 0")
+        try:
+            timeout = connection.get_execution_options().get("timeout", busy_timeout)
+            execute_when_free(driver, "BEGIN IMMEDIATE", timeout=timeout)
+        finally:
+            driver.execute(f"PRAGMA busy_timeout = {int(busy_timeout * 1000)}")
 
     return engine
 
 
-def _connect(file: Path, busy_timeout: float) -> sqlite3.Connection:
-    driver = connect(file, busy_timeout=busy_timeout)
-    driver.text_factory = text_or_bytes
-    return driver
-
-
-def _begin_to_write(driver: sqlite3.Connection, *, timeout: float) -> None:
-    """Take the lock of the file, trying often.
-
-    SQLite itself tries ever more rarely, so that a process which writes all the time would keep the
-    lock for itself; and it could not be cancelled meanwhile.
-    """
-    driver.execute("PRAGMA busy_timeout = 0")
-    try:
-        execute_when_free(driver, "BEGIN IMMEDIATE", timeout=timeout)
-    finally:
-        driver.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
-
-
 @contextmanager
-def transaction(engine: Engine, *, writing: bool = False) -> Iterator[Connection]:
-    """A transaction, committed at the end."""
-    with driver_errors(), engine.execution_options(writing=writing).begin() as connection:
+def transaction(engine: Engine, *, timeout: float) -> Iterator[Connection]:
+    """A transaction, committed at the end; `timeout` is for the lock of the file."""
+    with driver_errors(), engine.execution_options(timeout=timeout).begin() as connection:
         yield connection
 
 
@@ -125,17 +116,12 @@ def driver_of(connection: Connection) -> sqlite3.Connection:
     return driver
 
 
-def create_fts5(connection: Connection, generation: int) -> None:
-    """Create the tables."""
-    Fts5Tables(connection, generation).create()
-    put_setting(connection, RULES_SETTING, text_rules())
-
-
 def rebuild_fts5(connection: Connection) -> None:
     """Index all chunks again; what a rebuild has made so far has other terms as well."""
     tables = Fts5Tables(connection, read_config(connection).generation)
     tables.drop()
-    create_fts5(connection, tables.generation)
+    tables.create()
+    put_setting(connection, RULES_SETTING, text_rules())
     index_chunks(SqlChangeLog(connection), since=0, prepared={})
     abandon_next(connection)
 
@@ -170,8 +156,6 @@ def prepare_indexes(connection: Connection, indexes: IndexChoice) -> None:
     if setting(connection, "text_index") is None:
         put_setting(connection, "text_index", str(indexes.text))
         put_setting(connection, "vector_index", str(indexes.vectors))
-        if indexes.text == "fts5":
-            create_fts5(connection, generation=0)
     if indexes.text == "fts5" and not is_current(connection):
         rebuild_fts5(connection)
 
@@ -193,7 +177,7 @@ def write(
     _remove(connection, list(former.values()))
     numbers = number_entries(connection, entries)
     generation = config.generation
-    write_entries(connection, entries, numbers=numbers, generation=generation, short=SHORT_TEXT)
+    write_entries(connection, entries, numbers=numbers, generation=generation)
     if config.text_index == "fts5":
         last = LogPosition(counter(connection, "change"), 0)
         index_chunks(SqlChangeLog(connection, head=last), since=before, prepared=prepared)
@@ -221,6 +205,6 @@ def delete(connection: Connection, where: Filter) -> list[str]:
 def _remove(connection: Connection, keys: Sequence[int]) -> None:
     """Remove documents, with what every generation has of them."""
     for generation in fts5_generations(connection) if keys else ():
-        remove_terms(Fts5Tables(connection, generation), keys)
+        Fts5Tables(connection, generation).remove(keys)
     note_removals(connection, keys)
     remove_documents(connection, keys)
