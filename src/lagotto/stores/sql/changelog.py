@@ -239,7 +239,6 @@ class SqlChangeLog(ChangeLog):
     def _between(
         self, statement: Statement, start: int, stop: int, **values: str
     ) -> Sequence[Sequence[Any]]:
-        """What a statement reads of a range of changes."""
         return statement.rows(
             self.connection, start=start, stop=stop, generation=self.generation, **values
         )
@@ -274,7 +273,6 @@ AnyIndex = TextIndex[SqlChangeLog] | VectorIndex[SqlChangeLog]
 def _document_fields(
     connection: ReadConnection, keys: Sequence[int]
 ) -> dict[int, dict[str, tuple[JsonScalar, ...]]]:
-    """The values of the fields of documents, by their keys."""
     found: dict[int, dict[str, tuple[JsonScalar, ...]]] = {
         record.pop("key"): {name: (value,) for name, value in record.items() if value is not None}
         for record in statements.OWN_FIELDS.records(connection, keys=keys)

@@ -69,8 +69,7 @@ def check_rows(connection: ReadConnection) -> list[Finding]:
     (counts,) = _COUNTS.records(connection, **asked)
     return [
         *_summary(config, counts),
-        *_derived(connection, config),
-        *_lost_texts(counts),
+        *_derived(connection, config, counts),
         *_changed_documents(connection),
         *_damaged_vectors(connection, config),
         *_leftovers(counts),
@@ -95,7 +94,9 @@ def _summary(config: BaseConfig, counts: dict[str, int]) -> Iterator[Finding]:
         )
 
 
-def _derived(connection: ReadConnection, config: BaseConfig) -> Iterator[Finding]:
+def _derived(
+    connection: ReadConnection, config: BaseConfig, counts: dict[str, int]
+) -> Iterator[Finding]:
     """What is derived from documents by nothing, by another model or from other contents."""
     if rows := _WITHOUT_VECTOR.rows(connection, model=config.model_id or ""):
         yield _add_again(f"{sum(row[2] for row in rows)} chunks have no vector: {_named(rows)}")
@@ -109,13 +110,9 @@ def _derived(connection: ReadConnection, config: BaseConfig) -> Iterator[Finding
         )
     if rows := _FORMER_CONTENTS.rows(connection):
         yield _add_again(f"the chunks are of a former content: {_named(rows)}")
-
-
-def _lost_texts(counts: dict[str, int]) -> Iterator[Finding]:
     if lost := counts["without_text"]:
-        yield _finding(
-            "note", f"{lost} chunks have no stored text, which slows reading them", REBUILD
-        )
+        what = f"{lost} chunks have no stored text, which slows reading them"
+        yield _finding("note", what, REBUILD)
 
 
 def _changed_documents(connection: ReadConnection) -> Iterator[Finding]:
@@ -208,6 +205,5 @@ def _add_again(what: str) -> Finding:
 
 
 def _named(rows: Sequence[Sequence[Any]]) -> str:
-    """The first documents by collection and id."""
     names = [f"{row[0]}/{row[1]}" for row in rows[:SHOWN]]
     return ", ".join([*names, f"and {len(rows) - SHOWN} more"] if len(rows) > SHOWN else names)

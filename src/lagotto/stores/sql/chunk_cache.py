@@ -86,7 +86,11 @@ class SqlChunkCache:
             await self._try(lambda connection: _replace_sets(connection, entries, ttl=ttl), entries)
 
     async def clear(self) -> int:
-        return await self._write(_delete_all, None)
+        from sqlalchemy import delete
+
+        from lagotto.stores.sql.tables import ChunkCacheRow
+
+        return await self._write(lambda conn: conn.execute(delete(ChunkCacheRow)).rowcount, None)
 
     async def _try(self, work: Callable[[Connection], None], keys: Collection[CacheKey]) -> None:
         """Write if that is possible right now; a search doesn't fail for its cache."""
@@ -150,19 +154,9 @@ def _replace_sets(
         connection.execute(insert(ChunkCacheRow), rows)
 
 
-def _delete_all(connection: Connection) -> int:
-    """Delete all sets; how many there were."""
-    from sqlalchemy import delete
-
-    from lagotto.stores.sql.tables import ChunkCacheRow
-
-    return connection.execute(delete(ChunkCacheRow)).rowcount
-
-
 def _row(
     key: CacheKey, entry: CachedChunks, *, created_at: str, expires_at: str | None
 ) -> dict[str, Any]:
-    """What the row of a set of chunks has besides its key."""
     indices = {chunk.id: index for index, chunk in enumerate(entry.chunks)}
     spans = [
         [*(getattr(chunk, field) for field in KEPT), indices.get(chunk.parent_id or "")]

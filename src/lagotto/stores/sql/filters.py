@@ -9,34 +9,14 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto.documents import Chunk, Document, JsonScalar
-from lagotto.filters import (
-    And,
-    Contains,
-    Eq,
-    Exists,
-    FieldRef,
-    Filter,
-    Gt,
-    Gte,
-    In,
-    Lt,
-    Lte,
-    Ne,
-    Not,
-    NotIn,
-    Or,
-    conditions,
-    fields,
-    matches,
-    merged,
-)
+from lagotto.filters import And, Eq, Filter, Not, Or, algebra, conditions, fields, matches, merged
 from lagotto.filters.algebra import ScalarKind, depth, kind_of
 from lagotto.filters.evaluate import (
     metadata_fields,
@@ -44,6 +24,7 @@ from lagotto.filters.evaluate import (
     other_kind_notes,
     unknown_field_notes,
 )
+from lagotto.filters.fields import FieldRef
 from lagotto.indexes.base import ChunkKeys, FilterKeys
 from lagotto.stores.sql import statements
 from lagotto.stores.sql.read import document_of, read_chunks
@@ -58,9 +39,6 @@ deep, which a condition adds one or two to; and planning takes longer than sever
 
 DEEP = 16
 """Levels of one statement: SQLite's parser keeps at most 100 words that wait for their ends."""
-
-Page = tuple[list[Document], tuple[str, str] | None]
-"""Documents, and the collection and id after which the next page starts."""
 
 
 class DocumentName(NamedTuple):
@@ -143,27 +121,24 @@ def read_matching_chunks(
 
 
 async def paged_documents(read: Read, where: Filter) -> AsyncIterator[Document]:
-    """The documents that match, a page at a time; `read` asks one state of the base."""
-    after: tuple[str, str] | None = None
-    while True:
-        page, after = await read(partial(matching_page, where=where, after=after))
-        for document in page:
-            yield document
-        if after is None:
-            return
-
-
-def matching_page(
-    connection: ReadConnection, where: Filter, after: tuple[str, str] | None, *, size: int = PAGE
-) -> Page:
-    """The next documents that match, after a collection and id; and where the next page starts.
+    """The documents that match, a page at a time; `read` asks one state of the base.
 
     A document that matches throughout is on exactly one page, whatever is written between them.
     """
     where = merged(where)
-    records = _read_outlines(connection, where, after=after, size=size)
-    last = (records[-1]["collection"], records[-1]["id"]) if len(records) == size else None
-    return [item for _, item in _matching(records, where)], last
+    after: tuple[str, str] | None = None
+
+    def page(connection: ReadConnection) -> tuple[list[Document], tuple[str, str] | None]:
+        records = _read_outlines(connection, where, after=after, size=PAGE)
+        last = (records[-1]["collection"], records[-1]["id"]) if len(records) == PAGE else None
+        return [document for _, document in _matching(records, where)], last
+
+    while True:
+        documents, after = await read(page)
+        for document in documents:
+            yield document
+        if after is None:
+            return
 
 
 def _read_outlines(
@@ -282,20 +257,20 @@ class _Compiler:
                 return _joined("OR", map(self.condition, filters), none="false")
             case Not(inner):
                 return _not(self.condition(inner))
-            case Ne(field, value):
+            case algebra.Ne(field, value):
                 return _not(self._equals(field, value))
-            case NotIn(field, values):
+            case algebra.NotIn(field, values):
                 return _not(self._any_of(field, values))
-            case Exists(field):
+            case algebra.Exists(field):
                 return _not(self._missing(field))
             case Eq(field, value):
                 return self._equals(field, value)
-            case In(field, values):
+            case algebra.In(field, values):
                 return self._any_of(field, values)
-            case Contains(field, value):
+            case algebra.Contains(field, value):
                 return self._contains(field, value)
-            case Gt(field, value) | Gte(field, value) | Lt(field, value) | Lte(field, value):
-                return self._compares(field, root.operator, value)
+            case algebra.Gt() | algebra.Gte() | algebra.Lt() | algebra.Lte():
+                return self._compares(root.field, root.operator, root.value)
         raise TypeError(f"not a filter: {root!r}")
 
     def _bind(self, value: JsonScalar | Sequence[JsonScalar]) -> str:

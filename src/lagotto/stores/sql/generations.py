@@ -75,7 +75,6 @@ class Written(NamedTuple):
 
 
 def read_next(connection: ReadConnection) -> BaseConfig | None:
-    """What the next generation is made with, None if there is none."""
     stored = setting(connection, NEXT)
     return NextGeneration.model_validate_json(stored).config if stored else None
 
@@ -122,29 +121,10 @@ def write_next(
     return Written(same, numbers)
 
 
-def _can_resume(connection: ReadConnection, config: BaseConfig) -> bool:
-    """Whether the next generation is one with these parts, whose log indexes can still follow."""
-    wanted = NextGeneration(config=config, rules=text_rules())
-    if setting(connection, NEXT) != wanted.model_dump_json():
-        return False
-    head = read_head(connection, config.generation)
-    return head.change > counter(connection, "change") - CHANGES_KEPT
-
-
 def _pending(connection: ReadConnection, generation: int) -> dict[tuple[str, str], int]:
     """The documents that a generation lacks, in order, with their keys."""
     rows = statements.DOCUMENTS_WITHOUT_SET.rows(connection, generation=generation)
     return {(collection, name): key for collection, name, key in rows}
-
-
-def _switch(connection: Connection, config: BaseConfig) -> bool:
-    """Make the next generation the current one; False if it lacks documents."""
-    if _pending(connection, config.generation):
-        return False
-    put_config(connection, config)
-    abandon_next(connection)
-    note_change(connection)
-    return True
 
 
 def _drop_former(connection: Connection, *, after: int) -> int | None:
@@ -181,7 +161,16 @@ class SqlStaging:
 
     async def prepare(self) -> None:
         """Resume a rebuild with the same parts, or begin a new one."""
-        resumed = await self.ask(partial(_can_resume, config=self.config))
+
+        def can_resume(connection: ReadConnection) -> bool:
+            """If there is one with these parts, whose log indexes can still follow."""
+            wanted = NextGeneration(config=self.config, rules=text_rules())
+            if setting(connection, NEXT) != wanted.model_dump_json():
+                return False
+            head = read_head(connection, self.config.generation)
+            return head.change > counter(connection, "change") - CHANGES_KEPT
+
+        resumed = await self.ask(can_resume)
         if not resumed:
             await self.change(abandon_next)
         await self.drop_former()
@@ -189,7 +178,6 @@ class SqlStaging:
             await self.change(self.begin)
 
     def begin(self, connection: Connection) -> None:
-        """Begin the next generation."""
         begin(connection, self.config)
 
     async def drop_former(self) -> None:
@@ -210,5 +198,13 @@ class SqlStaging:
         return {}
 
     async def switch(self) -> bool:
-        self.switched = await self.change(partial(_switch, config=self.config))
+        def switch(connection: Connection) -> bool:
+            if _pending(connection, self.config.generation):
+                return False
+            put_config(connection, self.config)
+            abandon_next(connection)
+            note_change(connection)
+            return True
+
+        self.switched = await self.change(switch)
         return self.switched

@@ -57,7 +57,6 @@ MALFORMED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, Rec
 
 
 def setting(connection: ReadConnection, name: str) -> str | None:
-    """A setting of the base, None if it is not set."""
     value: str | None = statements.SETTING.scalar(connection, name=name)
     return value
 
@@ -82,16 +81,17 @@ def read_info(
 ) -> StoreInfo:
     """How much is in the base, and what it was made with."""
     collections = dict(map(tuple, statements.COLLECTION_SIZES.rows(connection)))
-    by_language = dict(sorted(map(tuple, statements.BY_LANGUAGE.rows(connection))))
+    by_language = dict(map(tuple, statements.BY_LANGUAGE.rows(connection)))
+    unknown = by_language.pop(None, 0)
     config = read_config(connection)
     return StoreInfo(
         location=location,
         documents=sum(collections.values()),
         chunks=statements.FINDABLE_CHUNKS.scalar(connection),
         collections=dict(sorted(collections.items())),
-        languages=tuple(filter(None, by_language)),
-        by_language=by_language,
-        of_unknown_language=statements.OF_UNKNOWN_LANGUAGE.scalar(connection),
+        languages=tuple(sorted(filter(None, by_language))),
+        by_language=dict(sorted(by_language.items())),
+        of_unknown_language=unknown,
         **config.model_dump(exclude={"generation", "unfinished_copy_of"}),
         bytes_on_disk=bytes_on_disk,
         indexes=tuple(indexes),
@@ -99,12 +99,10 @@ def read_info(
 
 
 def document_keys(connection: ReadConnection, documents: Iterable[Document]) -> dict[Name, int]:
-    """The keys of those documents that are stored."""
     return keys_by_name(connection, [document.ref for document in documents])
 
 
 def keys_by_name(connection: ReadConnection, names: Sequence[Name]) -> dict[Name, int]:
-    """The keys of the documents with these collections and ids."""
     records = named_records(connection, statements.DOCUMENT_KEYS, names)
     found = {(record["collection"], record["id"]): record["key"] for record in records}
     return {name: found[name] for name in names if name in found}
@@ -145,13 +143,11 @@ def _parameters(names: Iterable[Name]) -> dict[str, list[str]]:
 
 
 def in_batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Values in as many as go into one query."""
     for start in range(0, len(values), AT_ONCE):
         yield values[start : start + AT_ONCE]
 
 
 def read_document(connection: ReadConnection, collection: str, document_id: str) -> Document | None:
-    """A document, whole."""
     found = statements.DOCUMENT.records(connection, collection=collection, document_id=document_id)
     return document_of(found[0]) if found else None
 
@@ -191,7 +187,6 @@ def read_chunks(connection: ReadConnection, collection: str, document_id: str) -
 
 
 def read_parents(connection: ReadConnection, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
-    """The parents of `chunks`, by id."""
     wanted = {(item.collection, item.document_id, item.parent_id or "") for item in chunks}
     records = [
         record
@@ -242,7 +237,6 @@ def _ordinals_around(
 
 
 def _keys_at(connection: ReadConnection, positions: set[tuple[int, str, int]]) -> list[int]:
-    """The keys of the chunks with these document keys, levels and ordinals."""
     found: list[int] = []
     for some in in_batches(sorted(positions)):
         owners = sorted({owner for owner, _, _ in some})
@@ -366,7 +360,6 @@ def readable(make: Callable[[Row], T], rows: Iterable[Row]) -> Iterator[T]:
 
 
 def document_row(key: int, document: Document) -> dict[str, Any]:
-    """The row of a document."""
     plain = document.model_dump(mode="json", exclude={*STRUCTURE, "created_at", "updated_at"})
     return {
         **plain,

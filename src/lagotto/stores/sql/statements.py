@@ -57,7 +57,6 @@ class Statement:
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def column(self, connection: ReadConnection, /, **values: Any) -> list[Any]:
-        """The first value of every row."""
         return [row[0] for row in self.rows(connection, **values)]
 
     def scalar(self, connection: ReadConnection, /, **values: Any) -> Any:
@@ -183,10 +182,7 @@ SETTING = Statement("SELECT value FROM setting WHERE name = :name")
 SETTINGS = Statement("SELECT name, value FROM setting WHERE name IN (:names text)")
 COUNTER = Statement("SELECT value FROM counter WHERE name = :name")
 COLLECTION_SIZES = Statement("SELECT collection, count(*) FROM document GROUP BY collection")
-BY_LANGUAGE = Statement(
-    "SELECT language, count(*) FROM document WHERE language IS NOT NULL GROUP BY language"
-)
-OF_UNKNOWN_LANGUAGE = Statement("SELECT count(*) FROM document WHERE language IS NULL")
+BY_LANGUAGE = Statement("SELECT language, count(*) FROM document GROUP BY language")
 FINDABLE_CHUNKS = Statement(f"SELECT count(*) FROM chunk WHERE {FINDABLE}")
 
 # Languages

@@ -47,18 +47,10 @@ from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, s
 from lagotto.indexes.updater import IndexUpdater
 from lagotto.indexes.vectors.index import EmbeddedVectors
 from lagotto.stores.base import DegradedLeg, NativeSearch, Passage, StoredChunks
+from lagotto.stores.sql import read
 from lagotto.stores.sql.changelog import AnyIndex, RecordReader, SqlChangeLog, main_languages
 from lagotto.stores.sql.filters import filter_notes, resolve_filter
 from lagotto.stores.sql.indexes import IndexPair
-from lagotto.stores.sql.read import (
-    findable_keys,
-    read_neighbours,
-    read_parents,
-    read_passages,
-    read_sources,
-    read_stored,
-    read_vectors,
-)
 from lagotto.stores.sql.statements import ReadConnection
 from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR
 
@@ -135,18 +127,17 @@ class SqlView:
         return np.array([idf(number, count=max(chunks, number)) for number in having], np.float64)
 
     async def excluding(self, match: Match) -> SqlView:
-        seen = await self._all_keys() if self._allowed is None else self._allowed.keys
+        if self._allowed is not None:
+            seen = self._allowed.keys
+        elif isinstance(self._vectors, EmbeddedVectors):  # which has all keys in memory
+            seen = self._vectors.rows.keys
+        else:
+            seen = await self._record.ask(read.findable_keys)
         hidden = await self._text.matching(match, seen)
         rest = copy(self)
         where = self._allowed.where if self._allowed else None
         rest._allow(FilterKeys(np.setdiff1d(seen, hidden, assume_unique=True), where=where))
         return rest
-
-    async def _all_keys(self) -> ChunkKeys:
-        """Keys of all chunks that can be found, ascending."""
-        if isinstance(self._vectors, EmbeddedVectors):  # which has them in memory
-            return self._vectors.rows.keys
-        return await self._record.ask(findable_keys)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
         asked = words if self._allowed is None else words[:MOST_LOOKED_UP]
@@ -185,7 +176,9 @@ class SqlView:
         return set(held)
 
     async def vectors(self, keys: ChunkKeys) -> Vectors:
-        return await self._record.ask(lambda connection: read_vectors(connection, keys.tolist()))
+        return await self._record.ask(
+            lambda connection: read.read_vectors(connection, keys.tolist())
+        )
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
         wanted = keys.tolist()
@@ -193,26 +186,26 @@ class SqlView:
         found = {key: prefetched[key] for key in wanted if key in prefetched}
         if missing := [key for key in wanted if key not in found]:
             found |= await self._record.ask(
-                lambda connection: read_passages(connection, missing),
+                lambda connection: read.read_passages(connection, missing),
                 brief=len(missing) <= FEW_PASSAGES,
             )
         return [found[key] for key in wanted if key in found]
 
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
-        return await self._record.ask(lambda connection: read_parents(connection, chunks))
+        return await self._record.ask(lambda connection: read.read_parents(connection, chunks))
 
     async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
         return await self._record.ask(
-            lambda connection: read_neighbours(connection, chunks, near=near, across=across)
+            lambda connection: read.read_neighbours(connection, chunks, near=near, across=across)
         )
 
     async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
         return await self._record.ask(
-            lambda connection: read_sources(connection, names, searching=True)
+            lambda connection: read.read_sources(connection, names, searching=True)
         )
 
     async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
-        found = await self._record.ask(lambda connection: read_stored(connection, names))
+        found = await self._record.ask(lambda connection: read.read_stored(connection, names))
         if (allowed := self._allowed) is None:
             return found
         return {
@@ -388,7 +381,6 @@ class ViewFactory:
         gave_up: StoreError | None,
         degraded: list[DegradedLeg],
     ) -> TextSnapshot:
-        """The text index at the head of the log."""
         gave_up = down or gave_up
         former = None if down else index.latest(changes)
         position = former.position if former else START
@@ -415,7 +407,6 @@ class ViewFactory:
         gave_up: StoreError | None,
         degraded: list[DegradedLeg],
     ) -> VectorSnapshot:
-        """The vector index at the head of the log."""
         gave_up = down or gave_up
         if not index.remote:
             if gave_up is None and not is_short(changes, since=index.position):
@@ -480,7 +471,6 @@ def refreshed(index: AnyIndex | None) -> StoreError | None:
 
 
 def both_refreshed(indexes: IndexPair) -> DownPair:
-    """The same for the text index and the vector index."""
     return refreshed(indexes.text), refreshed(indexes.vectors)
 
 

@@ -44,7 +44,6 @@ from lagotto.stores.sql.tables import (
 
 
 def put_setting(connection: Connection, name: str, value: str) -> None:
-    """Store a setting of the base."""
     connection.execute(delete(Setting).where(Setting.name == name))
     connection.execute(insert(Setting).values(name=name, value=value))
 
@@ -119,7 +118,6 @@ class Insert(Protocol):
 def insert_rows(
     connection: Connection, table: type[Tables], rows: Sequence[dict[str, Any]]
 ) -> None:
-    """Put rows into a table the usual way."""
     if rows:
         connection.execute(insert(table), rows)
 
@@ -279,7 +277,6 @@ def note_change(connection: Connection, generation: int | None = None) -> None:
 
 
 def start_history(connection: Connection) -> None:
-    """Record the first state of a new base."""
     connection.execute(insert(HistoryRow).values(state=0, change=0, token=new_token()))
 
 
@@ -295,6 +292,5 @@ def take_numbers(connection: Connection, counter: str, count: int) -> int:
 
 
 def take_range(connection: Connection, counter: str, count: int) -> range:
-    """The next `count` numbers of a counter."""
     last = take_numbers(connection, counter, count)
     return range(last - count + 1, last + 1)

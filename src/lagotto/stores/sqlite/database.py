@@ -87,7 +87,6 @@ def _explained(path: Path, error: sqlite3.Error) -> StoreError:
 
 
 def damaged(path: Path, problem: Exception) -> StoreDamagedError:
-    """The error for a damaged file."""
     return StoreDamagedError(f"{path} is damaged ({str(problem)[:SHOWN]}); {ways_out(path)}")
 
 
@@ -317,9 +316,21 @@ def recognise(path: Path) -> None:
     if not path.exists():
         return
     if path.stat().st_size == 0:
-        _refuse_emptied(path)
+        # An empty file becomes a new base, unless it has indexes: then it was one.
+        folder = usual_folder(path)
+        if (folder / INDEX_MARKER).exists():
+            raise StoreDamagedError(
+                f"{path} is empty, but {folder} has indexes of a base of this name; restore the "
+                "file from a backup, or choose another name for a new base"
+            )
         return
-    _check_header(path)
+    try:  # SQLite itself takes a file of a few bytes for an empty one, and writes over it
+        with path.open("rb") as opened:
+            header = opened.read(len(SQLITE_HEADER))
+    except OSError as exc:
+        raise StoreReadOnlyError(f"{path} can't be read ({exc}); check its permissions") from exc
+    if header != SQLITE_HEADER:
+        raise NotABaseError(f"{path} is not a Lagotto base; choose another name")
     with (
         sqlite_errors(path),
         damage_errors(path),
@@ -335,27 +346,6 @@ def recognise(path: Path) -> None:
             f"{path} is an SQLite file, but not a Lagotto base; choose another name"
         )
     check_version(version, str(path))
-
-
-def _refuse_emptied(path: Path) -> None:
-    """An empty file becomes a new base, unless it has indexes: then it was one."""
-    folder = usual_folder(path)
-    if (folder / INDEX_MARKER).exists():
-        raise StoreDamagedError(
-            f"{path} is empty, but {folder} has indexes of a base of this name; restore the file "
-            "from a backup, or choose another name for a new base"
-        )
-
-
-def _check_header(path: Path) -> None:
-    """SQLite itself takes a file of a few bytes for an empty one, and writes over it."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(len(SQLITE_HEADER))
-    except OSError as exc:
-        raise StoreReadOnlyError(f"{path} can't be read ({exc}); check its permissions") from exc
-    if header != SQLITE_HEADER:
-        raise NotABaseError(f"{path} is not a Lagotto base; choose another name")
 
 
 def schema_version(connection: ReadConnection) -> int:

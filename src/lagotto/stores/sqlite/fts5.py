@@ -106,7 +106,6 @@ class Fts5Tables:
     generation: int
 
     def rows(self, sql: str, **values: Any) -> Sequence[Sequence[Any]]:
-        """What a statement reads."""
         return Statement(self.named(sql)).rows(self.connection, **values)
 
     def scalar(self, sql: str, **values: Any) -> int:
@@ -114,11 +113,9 @@ class Fts5Tables:
         return int(Statement(self.named(sql)).scalar(self.connection, **values) or 0)
 
     def keys(self, sql: str, **values: str) -> ChunkKeys:
-        """The only column."""
         return Statement(self.named(sql)).keys(self.connection, **values)
 
     def run(self, sql: str, values: Any = ()) -> None:
-        """Change the tables."""
         self.connection.exec_driver_sql(self.named(sql), values)
 
     def named(self, sql: str) -> str:
@@ -127,12 +124,10 @@ class Fts5Tables:
         return sql.format(terms=f"chunk_terms{suffix}", vocabulary=f"chunk_vocabulary{suffix}")
 
     def create(self) -> None:
-        """Create the tables."""
         for statement in _CREATE:
             self.run(statement)
 
     def drop(self) -> None:
-        """Delete the tables, if there are any."""
         for statement in _DROP:
             self.run(statement)
 
@@ -143,7 +138,6 @@ class Fts5Tables:
 
 
 def fts5_generations(connection: ReadConnection) -> list[int]:
-    """The generations that have tables."""
     return [int(suffix.strip("_") or 0) for (suffix,) in Statement(_ALL).rows(connection)]
 
 
@@ -188,7 +182,6 @@ def prepare_terms(texts: Iterable[ContextText]) -> PreparedTexts:
 
 
 def open_fts5(site: IndexSite) -> Fts5Index:
-    """The FTS5 index of a base; its tables are in the file."""
     return Fts5Index(site.generation)
 
 

@@ -81,7 +81,13 @@ class SqliteStaging(SqlStaging):
         await self.change(change)
 
     async def update_indexes(self, *, least: int = 1) -> None:
-        await in_thread(retry_while_locked, lambda: self._update_indexes(least))
+        def update() -> None:
+            with self._base.reading() as connection:
+                changes = self._base.change_log(connection, self.config.generation)
+                indexes, lock = self.indexes.by_role(), self._base.updater_lock
+                catch_up_all(indexes, changes, lock=lock, least=least)
+
+        await in_thread(retry_while_locked, update)
 
     async def build_indexes(self) -> None:
         # what was removed meanwhile belongs to the next commit
@@ -91,12 +97,6 @@ class SqliteStaging(SqlStaging):
         except IndexUnavailableError as exc:  # it catches up once it is there; searches say so
             log.warning("an index of the next generation is not up to date: %s", exc)
         await in_thread(self.indexes.close)  # which saves the vectors
-
-    def _update_indexes(self, least: int) -> None:
-        with self._base.reading() as connection:
-            changes = self._base.change_log(connection, self.config.generation)
-            indexes, lock = self.indexes.by_role(), self._base.updater_lock
-            catch_up_all(indexes, changes, lock=lock, least=least)
 
     async def switch(self) -> bool:
         self._former = list(self._base.search_indexes.open.by_role().values())

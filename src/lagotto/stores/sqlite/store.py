@@ -16,11 +16,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from lagotto._internal.concurrency import in_thread, interruptible
+import numpy as np
+
+from lagotto._internal.concurrency import checkpoint, in_thread, interruptible
+from lagotto._internal.display import counted
 from lagotto.documents import Chunk, Document, in_context
-from lagotto.errors import StoreError
-from lagotto.filters import Filter
-from lagotto.indexes.base import Finding, IndexRole
+from lagotto.errors import StoreBusyError, StoreError
+from lagotto.filters import And, Filter
+from lagotto.indexes.base import START, Finding, IndexRole, LogPosition, VectorIndex
 from lagotto.indexes.folder import IndexFolder, file_errors, refuse_foreign, size_of, usual_folder
 from lagotto.indexes.registry import IndexChoice
 from lagotto.indexes.updater import IndexUpdater, catch_up_all, retry_while_locked
@@ -28,18 +31,19 @@ from lagotto.stores.base import (
     EVERYTHING,
     BaseConfig,
     Capabilities,
+    DegradedLeg,
     Entry,
     StoreInfo,
     Version,
     WriteGuard,
 )
 from lagotto.stores.sql import SCHEMA_VERSION
-from lagotto.stores.sql.changelog import SqlChangeLog, main_languages_of
+from lagotto.stores.sql.changelog import SqlChangeLog, main_languages_of, read_head
 from lagotto.stores.sql.filters import paged_documents, read_matching_chunks
 from lagotto.stores.sql.indexes import StoreIndexes
 from lagotto.stores.sql.read import read_config, read_document, read_info, read_versions, setting
 from lagotto.stores.sql.statements import ReadConnection
-from lagotto.stores.sql.view import SqlView
+from lagotto.stores.sql.view import IndexTooFarBehind, SqlView, State, ViewFactory, both_refreshed
 from lagotto.stores.sqlite.database import (
     BUSY_TIMEOUT,
     DriverHandle,
@@ -52,7 +56,6 @@ from lagotto.stores.sqlite.database import (
     sqlite_errors,
     store_errors,
 )
-from lagotto.stores.sqlite.view_factory import SqliteViews
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -190,10 +193,14 @@ class SqliteStore:
     async def info(self) -> StoreInfo:
         def read(connection: SqliteConnection) -> StoreInfo:
             self.reload_if_rebuilt(connection)
+            total = size_of(self.indexes.path)
+            for ending in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    total += self.file.with_name(f"{self.file.name}{ending}").stat().st_size
             return read_info(
                 connection,
                 location=str(self.path),
-                bytes_on_disk=self._bytes_on_disk(),
+                bytes_on_disk=total,
                 indexes=self.search_indexes.states(SqlChangeLog(connection)),
             )
 
@@ -256,7 +263,13 @@ class SqliteStore:
             self._writer = ThreadPoolExecutor(1, thread_name_prefix="lagotto-writer")
             try:
                 self._prepare()
-                self._open_indexes()
+                with self.reading() as connection:
+                    base_id = setting(connection, "base_id") or ""
+                    config = read_config(connection)
+                self._indexes = IndexFolder.beside(self.file, base_id=base_id)
+                self._generation = config.generation
+                self.search_indexes.place(base_id, self._indexes)
+                self.search_indexes.adapt(config)
             except BaseException:
                 self._close()
                 raise
@@ -266,22 +279,17 @@ class SqliteStore:
         with self.reading() as connection:
             if schema_version(connection) == SCHEMA_VERSION and setting(connection, "text_index"):
                 indexes = self.search_indexes.chosen(read_config(connection))
-                if indexes.text != "fts5" or _has_current_terms(connection):
+                if indexes.text != "fts5":
+                    return
+                from lagotto.stores.sqlite.fts5 import is_current
+
+                if is_current(connection):
                     return
         from lagotto.stores.sqlite.write import prepare_indexes, prepare_schema
 
-        with self._writing() as connection:
-            prepare_schema(connection, copy_of=self._new_copy_of)
-            prepare_indexes(connection, self.search_indexes.chosen(read_config(connection)))
-
-    def _open_indexes(self) -> None:
-        with self.reading() as connection:
-            base_id = setting(connection, "base_id") or ""
-            config = read_config(connection)
-        self._indexes = IndexFolder.beside(self.file, base_id=base_id)
-        self._generation = config.generation
-        self.search_indexes.place(base_id, self._indexes)
-        self.search_indexes.adapt(config)
+        with self._writing() as writer:
+            prepare_schema(writer, copy_of=self._new_copy_of)
+            prepare_indexes(writer, self.search_indexes.chosen(read_config(writer)))
 
     def reload_if_rebuilt(self, connection: ReadConnection) -> int | None:
         """Use the indexes of the present generation: another process may have rebuilt the base.
@@ -314,7 +322,6 @@ class SqliteStore:
     def change_log(
         self, connection: SqliteConnection, generation: int | None = None
     ) -> SqlChangeLog:
-        """The change log of a generation, for indexes that catch up."""
         reader = SqliteReader(connection, path=self.path)
         return SqlChangeLog(connection, reader=reader, generation=generation)
 
@@ -332,13 +339,6 @@ class SqliteStore:
         if self._database is not None:
             self._database.close()
             self._database = None
-
-    def _bytes_on_disk(self) -> int:
-        total = size_of(self.indexes.path)
-        for ending in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                total += self.file.with_name(f"{self.file.name}{ending}").stat().st_size
-        return total
 
     async def ask(self, question: Callable[[SqliteConnection], T]) -> T:
         """An answer from one state of the base."""
@@ -406,13 +406,145 @@ class SqliteStore:
 
     @property
     def database(self) -> SqliteDatabase:
-        """Connections to the file."""
         if self._database is None:
             raise StoreError(f"{self.path} is closed; open it first")
         return self._database
 
 
-def _has_current_terms(connection: ReadConnection) -> bool:
-    from lagotto.stores.sqlite.fts5 import is_current
+ATTEMPTS = 1_000
+"""How often a view is tried again because another search has taken an index further meanwhile."""
 
-    return is_current(connection)
+
+class SqliteViews(ViewFactory):
+    """Makes the views of a store."""
+
+    def __init__(self, store: SqliteStore, updater: IndexUpdater) -> None:
+        super().__init__(updater, in_threads=True)
+        self._store = store
+        self._ready: State | None = None
+        """The last state that all indexes have caught up with, unless one is behind a network:
+        that has to be asked how far it has come."""
+        self._requested: LogPosition | None = None
+        self.damaged: set[int] = set()
+        """Chunks whose vectors were left out of the index, as they are none."""
+
+    def clear(self) -> None:
+        """Forget the last state: the store is closed."""
+        self._ready = self._requested = self._newer = self._overlay = None
+
+    @property
+    def are_used(self) -> bool:
+        return self._ready is not None or self._newer is not None
+
+    def read_ahead(self) -> None:
+        """Read what the first search after a write would have to read."""
+        with store_errors(self._store.path), ExitStack() as stack, suppress(IndexTooFarBehind):
+            self._read(And(), stack, DriverHandle(), None)
+
+    def cached(self, where: Filter, stack: ExitStack) -> SqlView | None:
+        """A view without changing threads, None unless all it needs is cached for this state.
+
+        Worth it: changing threads takes as long as all the rest.
+        """
+        ready = self._ready
+        if ready is None or (where != And() and (where.cache_key, ready.token) not in self.cache):
+            return None
+        with ExitStack() as mine, suppress(IndexTooFarBehind):
+            connection = mine.enter_context(self._store.database.connection())
+            with damage_errors(self._store.path):
+                if read_head(connection) != (ready.position.seq, ready.token):
+                    return None
+                view = self._at_state(connection, where, ready, None)
+            if view is not None:
+                stack.push(mine.pop_all())
+            return view
+        return None
+
+    async def view(self, where: Filter, stack: ExitStack) -> SqlView:
+        """A view, once the indexes lack few enough changes."""
+
+        async def attempt(gave_up: StoreError | None) -> SqlView:
+            driver = DriverHandle()
+            read = partial(self._read, where, stack, driver, gave_up)
+            return await interruptible(read, interrupt=driver.interrupt)
+
+        return await self.until_indexed(attempt)
+
+    def _read(
+        self, where: Filter, stack: ExitStack, driver: DriverHandle, gave_up: StoreError | None
+    ) -> SqlView:
+        """A read transaction, and all that the search needs of the same state.
+
+        IndexTooFarBehind if an index has to catch up first; `gave_up` says why it can't.
+        """
+        path = self._store.path
+        with ExitStack() as mine:
+            connection = mine.enter_context(self._store.database.connection())
+            driver.driver = connection.driver
+            for _ in range(ATTEMPTS):
+                checkpoint()
+                with damage_errors(path):
+                    head = read_head(connection)
+                    generation = self._store.reload_if_rebuilt(connection)
+                    view: SqlView | None = None
+                    if generation is not None:
+                        state = State(head.token, head.position(connection), generation)
+                        view = self._at_state(connection, where, state, gave_up)
+                if view is not None:
+                    stack.push(mine.pop_all())
+                    return view
+                self._begin_anew(connection)
+        raise StoreBusyError(
+            f"{path} changes faster than it can be read; try again when there are fewer writes"
+        )
+
+    def _begin_anew(self, connection: SqliteConnection) -> None:
+        """Begin a transaction that sees what the indexes have seen.
+
+        If it does not, the base is older than its indexes: a backup was restored.
+        """
+        indexes = self._store.search_indexes.open.by_role().values()
+        positions = [(index, index.position) for index in indexes]
+        connection.rollback()
+        changes = SqlChangeLog(connection)
+        for index, position in positions:
+            if changes.token_at(position.seq) != position.token:
+                index.reset_if_at(position)
+
+    def _at_state(
+        self, connection: SqliteConnection, where: Filter, state: State, gave_up: StoreError | None
+    ) -> SqlView | None:
+        """None if an index is ahead of what the connection sees."""
+        self._ready = None
+        reader = SqliteReader(connection, path=self._store.path)
+        changes = SqlChangeLog(connection, head=state.position, reader=reader)
+        changes.damaged = self.damaged
+        indexes = self._store.search_indexes.open
+        down = both_refreshed(indexes)
+        view = self.view_at(changes, where, state, indexes, down=down, gave_up=gave_up)
+        if view is None:
+            return None
+        if indexes.vectors is not None:
+            damaged = self._damaged_vectors(connection, indexes.vectors)
+            view.degraded = [*view.degraded, *damaged]
+        # Once for each state, and again as long as it fails.
+        position = state.position
+        if position != START and (position != self._requested or self.updater.problem):
+            self._requested = position
+            self.updater.request()
+        if not view.degraded and not self._store.search_indexes.are_remote:
+            self._ready = state
+        return view
+
+    def _damaged_vectors(
+        self, connection: SqliteConnection, index: VectorIndex[SqlChangeLog]
+    ) -> Iterator[DegradedLeg]:
+        """A note on the vectors that can't be searched, as long as they are there."""
+        if self.damaged:
+            changes, keys = SqlChangeLog(connection), np.array(list(self.damaged), np.int64)
+            changes.vectors_of(keys, model_id=index.model_id, dimension=index.dimension)
+            self.damaged &= changes.damaged
+        if self.damaged:
+            damaged = counted(len(self.damaged), "chunk")
+            why = f"the vectors of {damaged} are damaged; `lagotto doctor` names the documents"
+            yield DegradedLeg("semantic", why)

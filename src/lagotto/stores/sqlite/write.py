@@ -91,16 +91,13 @@ def create_engine(file: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> Engine:
 
 @contextmanager
 def transaction(engine: Engine, *, timeout: float) -> Iterator[Connection]:
-    """A transaction, committed at the end; `timeout` is for the lock of the file."""
-    with driver_errors(), engine.execution_options(timeout=timeout).begin() as connection:
-        yield connection
+    """A transaction, committed at the end; `timeout` is for the lock of the file.
 
-
-@contextmanager
-def driver_errors() -> Iterator[None]:
-    """Raise the errors of SQLite as they are, without SQLAlchemy's around them."""
+    Errors of SQLite are raised as they are, without SQLAlchemy's around them.
+    """
     try:
-        yield
+        with engine.execution_options(timeout=timeout).begin() as connection:
+            yield connection
     except DBAPIError as exc:
         if not isinstance(exc.orig, sqlite3.Error):
             raise
@@ -168,7 +165,6 @@ def write(
     location: str,
     guard: WriteGuard | None = None,
 ) -> None:
-    """Replace documents, with all that is derived from them."""
     config, _ = check_config(connection, entries, location)
     documents = [entry.document for entry in entries]
     check_guard(connection, guard, documents)
@@ -187,7 +183,6 @@ def write(
 def update(
     connection: Connection, documents: Sequence[Document], *, guard: WriteGuard | None = None
 ) -> None:
-    """Store other metadata for documents."""
     check_guard(connection, guard, documents)
     update_documents(connection, documents)
     note_change(connection)
