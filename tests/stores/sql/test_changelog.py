@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +16,7 @@ from lagotto.stores.sql.read import findable_keys
 from lagotto.stores.sql.statements import ReadConnection
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.stores import entry
+from tests.stores.sqlite.bases import sqlite_store
 
 PAPER = Document(
     id="paper",
@@ -31,14 +30,9 @@ PAPER = Document(
 
 @asynccontextmanager
 async def written(*documents: Document) -> AsyncIterator[SqliteStore]:
-    with tempfile.TemporaryDirectory() as folder:
-        store = SqliteStore(Path(folder) / "kb.db")
-        await store.open()
-        try:
-            await store.write([await entry(document) for document in documents])
-            yield store
-        finally:
-            await store.close()
+    async with sqlite_store() as store:
+        await store.write([await entry(document) for document in documents])
+        yield store
 
 
 def all_fields(connection: ReadConnection) -> list[ChunkFields]:

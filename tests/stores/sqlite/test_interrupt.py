@@ -125,7 +125,7 @@ async def test_a_cancelled_write_is_rolled_back(
             cleared.append(other.close)
         else:
             monkeypatch.setattr(
-                "lagotto.stores.sqlite.write.number_entries",
+                "lagotto.stores.sql.write.number_entries",
                 lambda connection, _: connection.exec_driver_sql(FOR_EVER),
             )
         write = store.write

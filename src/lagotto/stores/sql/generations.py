@@ -32,23 +32,12 @@ from sqlalchemy import Connection, delete, select
 from lagotto.documents import Document, Record
 from lagotto.indexes.base import text_rules
 from lagotto.stores.base import BaseConfig, Entry, Store, Version, agreed_config
-from lagotto.stores.sql import statements
+from lagotto.stores.sql import statements, write
 from lagotto.stores.sql.changelog import read_head
 from lagotto.stores.sql.extras import Run
 from lagotto.stores.sql.read import counter, document_keys, read_config, read_sources, setting
 from lagotto.stores.sql.statements import Read, ReadConnection
 from lagotto.stores.sql.tables import ChunkSetRow, HistoryRow, RemovalRow, Setting
-from lagotto.stores.sql.write import (
-    CHANGES_KEPT,
-    Insert,
-    Numbers,
-    insert_rows,
-    note_change,
-    put_config,
-    put_setting,
-    take_range,
-    write_chunks,
-)
 
 NEXT = "next_generation"
 """The setting with the NextGeneration, while there is one."""
@@ -71,7 +60,7 @@ class Written(NamedTuple):
     """Entries that were written to the next generation, and their numbers."""
 
     entries: Sequence[Entry]
-    numbers: Numbers
+    numbers: write.Numbers
 
 
 def read_next(connection: ReadConnection) -> BaseConfig | None:
@@ -88,8 +77,8 @@ def kept_generations(connection: ReadConnection) -> dict[int, BaseConfig]:
 def begin(connection: Connection, config: BaseConfig) -> None:
     """Begin the next generation; there are no rows of another."""
     made = NextGeneration(config=config, rules=text_rules())
-    put_setting(connection, NEXT, made.model_dump_json())
-    note_change(connection, config.generation)
+    write.put_setting(connection, NEXT, made.model_dump_json())
+    write.note_change(connection, config.generation)
 
 
 def abandon_next(connection: Connection) -> None:
@@ -104,7 +93,7 @@ def write_next(
     config: BaseConfig,
     read: DocumentKeys,
     location: str,
-    put: Insert = insert_rows,
+    put: write.Insert = write.insert_rows,
 ) -> Written:
     """Store what the next generation has of documents that are still the ones that were read."""
     for entry in entries:
@@ -112,12 +101,12 @@ def write_next(
     stored = document_keys(connection, [entry.document for entry in entries])
     names = {name for name, key in stored.items() if key == read.get(name)}
     same = [entry for entry in entries if entry.document.ref in names]
-    numbers = Numbers(
+    numbers = write.Numbers(
         [stored[entry.document.ref] for entry in same],
-        take_range(connection, "chunk_set", len(same)),
-        take_range(connection, "change", sum(len(entry.chunks) for entry in same)),
+        write.take_range(connection, "chunk_set", len(same)),
+        write.take_range(connection, "change", sum(len(entry.chunks) for entry in same)),
     )
-    write_chunks(connection, same, numbers=numbers, generation=config.generation, put=put)
+    write.write_chunks(connection, same, numbers=numbers, generation=config.generation, put=put)
     return Written(same, numbers)
 
 
@@ -168,7 +157,7 @@ class SqlStaging:
             if setting(connection, NEXT) != wanted.model_dump_json():
                 return False
             head = read_head(connection, self.config.generation)
-            return head.change > counter(connection, "change") - CHANGES_KEPT
+            return head.change > counter(connection, "change") - write.CHANGES_KEPT
 
         resumed = await self.ask(can_resume)
         if not resumed:
@@ -201,9 +190,9 @@ class SqlStaging:
         def switch(connection: Connection) -> bool:
             if _pending(connection, self.config.generation):
                 return False
-            put_config(connection, self.config)
+            write.put_config(connection, self.config)
             abandon_next(connection)
-            note_change(connection)
+            write.note_change(connection)
             return True
 
         self.switched = await self.change(switch)

@@ -127,7 +127,7 @@ def name_batches(names: Iterable[Name]) -> Iterator[tuple[set[Name], dict[str, l
     batch: set[Name] = set()
     collections: set[str] = set()
     for name in sorted(set(names)):
-        pairs = len(collections | {name[0]}) * (len(batch) + 1)
+        pairs = (len(collections) + (name[0] not in collections)) * (len(batch) + 1)
         if len(batch) == AT_ONCE or pairs > MOST_PAIRS:
             yield batch, _parameters(batch)
             batch, collections = set(), set()
@@ -450,22 +450,39 @@ def chunk_row(key: int, document_key: int, set_key: int, chunk: Chunk) -> dict[s
     }
 
 
-READ_WITH = (*PLAIN, "collection", "document_id", "chunker_id", "text")
-
-
 def chunk_of(row: Mapping[str, Any]) -> Chunk:
-    """The chunk of a row that also has its `text`, its `chunker_id` and its document's name."""
+    """The chunk of a row that also has its `text`, its `chunker_id` and its document's name.
+
+    Field by field: a loop over their names takes twice as long, for each of 100 passages a search.
+    """
     try:
-        ranges = {name: (row[first], row[last]) for name, (first, last) in RANGES.items()}
         return Chunk(
-            **{name: row[name] for name in READ_WITH},
-            **{name: None if None in ends else ends for name, ends in ranges.items()},
+            id=row["id"],
+            collection=row["collection"],
+            document_id=row["document_id"],
+            chunker_id=row["chunker_id"],
+            level=row["level"],
+            parent_id=row["parent_id"],
+            ordinal=row["ordinal"],
+            start=row["start"],
+            end=row["end"],
+            text=row["text"],
+            token_count=row["token_count"],
+            pages=_range(row["page_first"], row["page_last"]),
             heading_path=heading_path_of(row["heading_path"]),
+            element=row["element"],
+            row_range=_range(row["row_first"], row["row_last"]),
+            item_range=_range(row["item_first"], row["item_last"]),
+            lines=_range(row["line_first"], row["line_last"]),
             sections=tuple(map(_section, row["sections"] or ())),
         )
     except MALFORMED as exc:
         name = f"{row['document_id']!r:.60} of the collection {row['collection']!r:.60}"
         raise UnreadableRow(f"a chunk of the document {name}", exc) from exc
+
+
+def _range(first: int | None, last: int | None) -> tuple[int, int] | None:
+    return (first, last) if first is not None and last is not None else None
 
 
 def heading_path_of(stored: Any) -> tuple[str, ...]:

@@ -293,7 +293,7 @@ CHUNKS_OF_DOCUMENT = Statement(
     f"AND {_PRESENT} ORDER BY chunk.key"
 )
 PARENTS = Statement(
-    f"{_CHUNKS} {_FROM_CHUNKS} WHERE {_NAMED} AND chunk.id IN (:parents text) AND {_PRESENT}"
+    f"{_NAMED_CHUNKS} WHERE {_NAMED} AND chunk.id IN (:parents text) AND {_PRESENT}"
 )
 STORED_CHUNKS = Statement(f"""
 SELECT document.collection, document.id, chunk_set.chunker_id, chunk_set.model_id, chunk.key

@@ -21,6 +21,7 @@ from lagotto.errors import (
     StoreReadOnlyError,
 )
 from lagotto.filters import And, Filter
+from lagotto.indexes import overlay
 from lagotto.indexes.base import (
     NO_HITS,
     START,
@@ -34,15 +35,6 @@ from lagotto.indexes.base import (
     VectorSnapshot,
 )
 from lagotto.indexes.bm25 import idf
-from lagotto.indexes.overlay import (
-    MOST_CHUNKS,
-    EmptyText,
-    EmptyVectors,
-    NewerChunks,
-    OverlayText,
-    OverlayVectors,
-    is_short,
-)
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, single_words
 from lagotto.indexes.updater import IndexUpdater
 from lagotto.indexes.vectors.index import EmbeddedVectors
@@ -127,17 +119,17 @@ class SqlView:
         return np.array([idf(number, count=max(chunks, number)) for number in having], np.float64)
 
     async def excluding(self, match: Match) -> SqlView:
-        if self._allowed is not None:
-            seen = self._allowed.keys
-        elif isinstance(self._vectors, EmbeddedVectors):  # which has all keys in memory
-            seen = self._vectors.rows.keys
-        else:
-            seen = await self._record.ask(read.findable_keys)
+        seen = await self._all_keys() if self._allowed is None else self._allowed.keys
         hidden = await self._text.matching(match, seen)
         rest = copy(self)
         where = self._allowed.where if self._allowed else None
         rest._allow(FilterKeys(np.setdiff1d(seen, hidden, assume_unique=True), where=where))
         return rest
+
+    async def _all_keys(self) -> ChunkKeys:
+        if isinstance(self._vectors, EmbeddedVectors):  # which has them in memory
+            return self._vectors.rows.keys
+        return await self._record.ask(read.findable_keys)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
         asked = words if self._allowed is None else words[:MOST_LOOKED_UP]
@@ -296,8 +288,8 @@ class ViewFactory:
     def __init__(self, updater: IndexUpdater, *, in_threads: bool) -> None:
         self.cache = StateCache()
         self.updater = updater
-        self._newer: NewerChunks | None = None
-        self._overlay: OverlayVectors | None = None
+        self._newer: overlay.NewerChunks | None = None
+        self._overlay: overlay.OverlayVectors | None = None
         self._reading = threading.Lock() if in_threads else nullcontext()
 
     async def until_indexed(self, attempt: Callable[[StoreError | None], Awaitable[T]]) -> T:
@@ -396,8 +388,8 @@ class ViewFactory:
             what = "are searched without it" if newer else "are not searched for words"
             degraded.append(DegradedLeg("text", _why("text", changes, position, what, problem)))
         if newer is None:
-            newer = NewerChunks.only_removed(changes, since=position)
-        return OverlayText(former or EmptyText(index.stored_length), newer)
+            newer = overlay.NewerChunks.only_removed(changes, since=position)
+        return overlay.OverlayText(former or overlay.EmptyText(index.stored_length), newer)
 
     def _vectors(
         self,
@@ -409,7 +401,7 @@ class ViewFactory:
     ) -> VectorSnapshot:
         gave_up = down or gave_up
         if not index.remote:
-            if gave_up is None and not is_short(changes, since=index.position):
+            if gave_up is None and not overlay.is_short(changes, since=index.position):
                 raise IndexTooFarBehind
             if (found := index.latest(changes)) is None:
                 raise _AheadOfLog
@@ -418,8 +410,8 @@ class ViewFactory:
         position = latest.position if latest else START
         if latest is not None and position.seq >= changes.head.seq:
             return latest
-        most = MOST_CHUNKS if gave_up is None else MOST_SCANNED
-        readable = is_short(changes, since=position, most=most)
+        most = overlay.MOST_CHUNKS if gave_up is None else MOST_SCANNED
+        readable = overlay.is_short(changes, since=position, most=most)
         if not readable and gave_up is None:
             raise IndexTooFarBehind
         if gave_up is not None:
@@ -427,17 +419,19 @@ class ViewFactory:
             why = _why("vector", changes, position, what, gave_up)
             degraded.append(DegradedLeg("semantic", why))
         if not readable:
-            return OverlayVectors.only_removed(latest or EmptyVectors(), changes)
-        return self._overlaid(index, latest or EmptyVectors(), changes)
+            return overlay.OverlayVectors.only_removed(latest or overlay.EmptyVectors(), changes)
+        return self._overlaid(index, latest or overlay.EmptyVectors(), changes)
 
-    def _newer_texts(self, changes: SqlChangeLog, position: LogPosition) -> NewerChunks | None:
+    def _newer_texts(
+        self, changes: SqlChangeLog, position: LogPosition
+    ) -> overlay.NewerChunks | None:
         """What the text index lacks, None if that is too much to read at a search."""
         with self._reading:
             known = self._newer
             if known is not None and (known.since, known.head) == (position, changes.head):
                 return known
             if known is None:
-                known = NewerChunks.none(since=position)
+                known = overlay.NewerChunks.none(since=position)
             if not known.can_extend(changes, since=position):
                 return None
             self._newer = known.extended(changes, since=position)
@@ -445,13 +439,13 @@ class ViewFactory:
 
     def _overlaid(
         self, index: VectorIndex[SqlChangeLog], latest: VectorSnapshot, changes: SqlChangeLog
-    ) -> OverlayVectors:
+    ) -> overlay.OverlayVectors:
         """The index with what it lacks, which is read once for each state."""
         with self._reading:
             known = self._overlay
             if known and (known.since, known.position) == (latest.position, changes.head):
                 return known.over(latest)
-            self._overlay = OverlayVectors.of(
+            self._overlay = overlay.OverlayVectors.of(
                 latest, changes, model_id=index.model_id, dimension=index.dimension
             )
             return self._overlay

@@ -45,8 +45,7 @@ async def sqlite_staging(base: SqliteStore, config: BaseConfig) -> AsyncIterator
         finally:
             await in_thread(staging.indexes.close)
             if staging.switched:
-                await staging.drop_former()
-                await in_thread(staging.delete_indexes)
+                await staging.tidy_up()
 
 
 class SqliteStaging(SqlStaging):
@@ -106,7 +105,12 @@ class SqliteStaging(SqlStaging):
         await super().drop_former()
         await self.change(_drop_fts5)
 
-    def delete_indexes(self) -> None:
+    async def tidy_up(self) -> None:
+        """Delete the former generation."""
+        await self.drop_former()
+        await in_thread(self._delete_indexes)
+
+    def _delete_indexes(self) -> None:
         """Delete all indexes but those of the base as it is now.
 
         Searches that are still running have their files open. What still updates a former index

@@ -19,49 +19,21 @@ from lagotto.indexes.base import LogPosition, text_rules
 from lagotto.indexes.registry import IndexChoice
 from lagotto.stores.base import BaseConfig, Entry, WriteGuard
 from lagotto.stores.sql import SCHEMA_VERSION, migrate
+from lagotto.stores.sql import write as sql
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.filters import matching_names
 from lagotto.stores.sql.generations import abandon_next
 from lagotto.stores.sql.read import counter, document_keys, read_config, setting
 from lagotto.stores.sql.tables import Counter, Tables
-from lagotto.stores.sql.write import (
-    check_config,
-    check_guard,
-    mark_copy,
-    note_change,
-    note_removals,
-    number_entries,
-    put_config,
-    put_setting,
-    remove_documents,
-    start_history,
-    update_documents,
-    write_entries,
-)
-from lagotto.stores.sqlite.database import (
-    APPLICATION_ID,
-    BUSY_TIMEOUT,
-    connect,
-    execute_when_free,
-    schema_version,
-    text_or_bytes,
-)
-from lagotto.stores.sqlite.fts5 import (
-    RULES_SETTING,
-    Fts5Tables,
-    PreparedTexts,
-    fts5_generations,
-    index_chunks,
-    is_current,
-)
+from lagotto.stores.sqlite import database, fts5
 
 
-def create_engine(file: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> Engine:
+def create_engine(file: Path, *, busy_timeout: float = database.BUSY_TIMEOUT) -> Engine:
     """An engine whose transactions have the lock of the file."""
 
     def connected() -> sqlite3.Connection:
-        driver = connect(file, busy_timeout=busy_timeout)
-        driver.text_factory = text_or_bytes
+        driver = database.connect(file, busy_timeout=busy_timeout)
+        driver.text_factory = database.text_or_bytes
         return driver
 
     engine = create_sqlalchemy_engine(
@@ -82,7 +54,7 @@ def create_engine(file: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> Engine:
         driver.execute("PRAGMA busy_timeout = 0")
         try:
             timeout = connection.get_execution_options().get("timeout", busy_timeout)
-            execute_when_free(driver, "BEGIN IMMEDIATE", timeout=timeout)
+            database.execute_when_free(driver, "BEGIN IMMEDIATE", timeout=timeout)
         finally:
             driver.execute(f"PRAGMA busy_timeout = {int(busy_timeout * 1000)}")
 
@@ -115,11 +87,11 @@ def driver_of(connection: Connection) -> sqlite3.Connection:
 
 def rebuild_fts5(connection: Connection) -> None:
     """Index all chunks again; what a rebuild has made so far has other terms as well."""
-    tables = Fts5Tables(connection, read_config(connection).generation)
+    tables = fts5.Fts5Tables(connection, read_config(connection).generation)
     tables.drop()
     tables.create()
-    put_setting(connection, RULES_SETTING, text_rules())
-    index_chunks(SqlChangeLog(connection), since=0, prepared={})
+    sql.put_setting(connection, fts5.RULES_SETTING, text_rules())
+    fts5.index_chunks(SqlChangeLog(connection), since=0, prepared={})
     abandon_next(connection)
 
 
@@ -131,29 +103,29 @@ def prepare_schema(connection: Connection, *, copy_of: str | None = None) -> Non
 
     A new base is an unfinished copy if `copy_of` names its source.
     """
-    version = schema_version(connection)
+    version = database.schema_version(connection)
     if version == SCHEMA_VERSION:
         return
     if version == 0:
         Tables.metadata.create_all(connection)
-        put_setting(connection, "base_id", uuid4().hex)
-        put_config(connection, BaseConfig())
+        sql.put_setting(connection, "base_id", uuid4().hex)
+        sql.put_config(connection, BaseConfig())
         connection.execute(insert(Counter), [{"name": name, "value": 0} for name in COUNTERS])
-        start_history(connection)
+        sql.start_history(connection)
         if copy_of is not None:
-            mark_copy(connection, copy_of)
+            sql.mark_copy(connection, copy_of)
     else:
         migrate(connection, version)
-    connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.exec_driver_sql(f"PRAGMA application_id = {database.APPLICATION_ID}")
     connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def prepare_indexes(connection: Connection, indexes: IndexChoice) -> None:
     """Store the indexes of a new base; create or rebuild the one inside the file."""
     if setting(connection, "text_index") is None:
-        put_setting(connection, "text_index", str(indexes.text))
-        put_setting(connection, "vector_index", str(indexes.vectors))
-    if indexes.text == "fts5" and not is_current(connection):
+        sql.put_setting(connection, "text_index", str(indexes.text))
+        sql.put_setting(connection, "vector_index", str(indexes.vectors))
+    if indexes.text == "fts5" and not fts5.is_current(connection):
         rebuild_fts5(connection)
 
 
@@ -161,31 +133,31 @@ def write(
     connection: Connection,
     entries: Sequence[Entry],
     *,
-    prepared: PreparedTexts,
+    prepared: fts5.PreparedTexts,
     location: str,
     guard: WriteGuard | None = None,
 ) -> None:
-    config, _ = check_config(connection, entries, location)
+    config, _ = sql.check_config(connection, entries, location)
     documents = [entry.document for entry in entries]
-    check_guard(connection, guard, documents)
+    sql.check_guard(connection, guard, documents)
     former = document_keys(connection, documents)
     before = counter(connection, "change")
     _remove(connection, list(former.values()))
-    numbers = number_entries(connection, entries)
+    numbers = sql.number_entries(connection, entries)
     generation = config.generation
-    write_entries(connection, entries, numbers=numbers, generation=generation)
+    sql.write_entries(connection, entries, numbers=numbers, generation=generation)
     if config.text_index == "fts5":
         last = LogPosition(counter(connection, "change"), 0)
-        index_chunks(SqlChangeLog(connection, head=last), since=before, prepared=prepared)
-    note_change(connection)
+        fts5.index_chunks(SqlChangeLog(connection, head=last), since=before, prepared=prepared)
+    sql.note_change(connection)
 
 
 def update(
     connection: Connection, documents: Sequence[Document], *, guard: WriteGuard | None = None
 ) -> None:
-    check_guard(connection, guard, documents)
-    update_documents(connection, documents)
-    note_change(connection)
+    sql.check_guard(connection, guard, documents)
+    sql.update_documents(connection, documents)
+    sql.note_change(connection)
 
 
 def delete(connection: Connection, where: Filter) -> list[str]:
@@ -193,13 +165,13 @@ def delete(connection: Connection, where: Filter) -> list[str]:
     found = matching_names(connection, where)
     _remove(connection, [document.key for document in found])
     if found:
-        note_change(connection)
+        sql.note_change(connection)
     return [document.id for document in found]
 
 
 def _remove(connection: Connection, keys: Sequence[int]) -> None:
     """Remove documents, with what every generation has of them."""
-    for generation in fts5_generations(connection) if keys else ():
-        Fts5Tables(connection, generation).remove(keys)
-    note_removals(connection, keys)
-    remove_documents(connection, keys)
+    for generation in fts5.fts5_generations(connection) if keys else ():
+        fts5.Fts5Tables(connection, generation).remove(keys)
+    sql.note_removals(connection, keys)
+    sql.remove_documents(connection, keys)
