@@ -69,7 +69,6 @@ BEHAVIOURS = {
     "index_folder": "the folder of indexes beside a database file",
     "chunk_texts": "texts of chunks stored beside them, linear time",
     "interrupt": "cancelled searches",
-    "left_behind": "files that a killed process leaves behind",
     "outages": "a server that restarts, fails over or is gone",
     "processes": "several processes on one base",
     "writers": "concurrent writers",

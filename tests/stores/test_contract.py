@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
 from lagotto.stores.base import Store
 from lagotto.stores.memory import MemoryStore
-from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.stores import StoreContract
+from tests.stores.sqlite.bases import sqlite_store
 
 
 class TestMemory(StoreContract):
@@ -28,13 +26,8 @@ class _Sqlite(StoreContract):
 
     @asynccontextmanager
     async def make(self) -> AsyncIterator[Store]:
-        with tempfile.TemporaryDirectory() as folder:
-            store = SqliteStore(Path(folder) / "kb.db", text_index=self.text_index)
-            await store.open()
-            try:
-                yield store
-            finally:
-                await store.close()
+        async with sqlite_store(text_index=self.text_index) as store:
+            yield store
 
 
 class TestTantivy(_Sqlite):

@@ -58,15 +58,6 @@ def check_complete(config: BaseConfig, *, location: str) -> None:
         )
 
 
-def unfinished_rebuild(size: str) -> Finding:
-    """The finding for a rebuild that is running, or was stopped before the switch."""
-    return Finding(
-        level="note",
-        what=f"there is an unfinished rebuild ({size}); searches do not see it",
-        advice="unless it is running, run `lagotto rebuild` with the same options to continue it",
-    )
-
-
 class SourceFile(NamedTuple):
     """The state of a file when its documents were stored.
 
@@ -96,25 +87,20 @@ class SourceFiles(Protocol):
 
     async def documents(self, collection: str) -> list[SourceDocument]:
         """All documents of a collection, in any order."""
-        ...
 
     async def load(self, collection: str) -> dict[str, SourceFile]:
         """The files of a collection, by their sources."""
-        ...
 
     async def save(
         self, collection: str, files: Mapping[str, SourceFile], *, gone: Collection[str] = ()
     ) -> None:
         """Store the state of files, and forget those that are gone."""
-        ...
 
     async def path_metadata(self, collection: str) -> dict[str, Metadata]:
         """The metadata that was given for paths of a collection, by path."""
-        ...
 
     async def set_path_metadata(self, collection: str, metadata: Mapping[str, Metadata]) -> None:
         """Store the metadata given for paths, in place of what was stored for them."""
-        ...
 
 
 JUDGEMENT = "judgement"
@@ -147,17 +133,14 @@ class KeyedValues(Protocol):
 
     async def get(self, kind: str, name: str) -> KeyedValue | None:
         """The value, None if there is none."""
-        ...
 
     async def data(self, kind: str, name: str) -> bytes | None:
         """The bytes beside a value, None if there are none."""
-        ...
 
     async def items(
         self, kind: str, *, after: str = "", limit: int | None = None
     ) -> list[KeyedValue]:
         """The values of a kind with names greater than `after`, in the order of their names."""
-        ...
 
     async def put(
         self,
@@ -172,15 +155,12 @@ class KeyedValues(Protocol):
 
         Without `data`, the bytes beside it stay as they are.
         """
-        ...
 
     async def create(self, values: Sequence[NewValue]) -> None:
         """Store values under new names, all of them or none."""
-        ...
 
     async def remove(self, kind: str, name: str) -> bool:
         """Remove a value and its bytes; whether there was one."""
-        ...
 
 
 class MemoryKeyedValues:
@@ -434,7 +414,6 @@ class ItemRepo(Protocol):
 
     async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
         """The documents of these collections and ids, whole, without those that are gone."""
-        ...
 
 
 class View(ItemRepo, Protocol):
@@ -447,7 +426,6 @@ class View(ItemRepo, Protocol):
     @property
     def generation(self) -> int:
         """How often the base was rebuilt."""
-        ...
 
     @property
     def languages(self) -> Sequence[str | None]:
@@ -455,7 +433,6 @@ class View(ItemRepo, Protocol):
 
         None comes last if there are documents of unknown language.
         """
-        ...
 
     @property
     def immediate(self) -> bool:
@@ -463,49 +440,39 @@ class View(ItemRepo, Protocol):
 
         Then asking them one after another costs less than side by side.
         """
-        ...
 
     @property
     def degraded(self) -> Sequence[DegradedLeg]:
         """What a search should report: an index that can't be brought up to date just now."""
-        ...
 
     @property
     def filter_notes(self) -> Sequence[str]:
         """What to know of the filter: fields that no document has, or not with such values."""
-        ...
 
     @property
     def native(self) -> NativeSearch | None:
         """What only the store's own server can do, None if it has none."""
-        ...
 
     async def semantic(self, query: Vector, *, k: int) -> Hits:
         """The chunks whose vectors have the greatest cosine with `query`."""
-        ...
 
     async def text(self, query: TextQuery, *, k: int) -> Hits:
         """The chunks with the greatest BM25 score; only those that hold a term at all."""
-        ...
 
     async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         """The cosine of each of `keys`."""
-        ...
 
     async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """The BM25 score of each of `keys`, 0 for those without any term."""
-        ...
 
     async def idf(self, words: Sequence[Word]) -> NDArray[np.float64]:
         """BM25's inverse document frequency of each word, over all chunks.
 
         A chunk has a word if it holds one of its terms; a word that no chunk has gets the greatest.
         """
-        ...
 
     async def excluding(self, match: Match) -> View:
         """The same view of the chunks for which `match` does not hold."""
-        ...
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
         """For each word, the terms it may be a misspelling of; none if it is a term itself.
@@ -513,23 +480,18 @@ class View(ItemRepo, Protocol):
         As with `similar`, these are terms of chunks that the filter allows: others would find
         nothing, and tell of what is hidden.
         """
-        ...
 
     async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
         """For each word, the index terms that are like it by their trigrams, itself included."""
-        ...
 
     async def vectors(self, keys: ChunkKeys) -> Vectors:
         """The vector of each of `keys`, all of which are in the store; a row each."""
-        ...
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
         """The chunks of `keys` with their texts, in that order, without those that are gone."""
-        ...
 
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
         """The parents of `chunks`, by id."""
-        ...
 
     async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
         """The stored chunks around each of `chunks`, themselves included, in document order.
@@ -538,11 +500,9 @@ class View(ItemRepo, Protocol):
         `across` that end before its first page or begin after its last one. As with `parents`,
         the filter does not apply.
         """
-        ...
 
     async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
         """All chunks of each of these documents that the filter allows, parents left out."""
-        ...
 
 
 class CacheKey(NamedTuple):
@@ -573,7 +533,6 @@ class ChunkCacheRepo(Protocol):
 
     async def load(self, keys: Sequence[CacheKey]) -> dict[CacheKey, CachedChunks]:
         """What is kept and has not expired, of `keys`."""
-        ...
 
     async def save(self, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None) -> None:
         """Keep sets, for `ttl` seconds or until their content changes.
@@ -581,11 +540,9 @@ class ChunkCacheRepo(Protocol):
         One whose document is gone or has another content by now is left out, and a base that
         can't be written to keeps nothing.
         """
-        ...
 
     async def clear(self) -> int:
         """Drop all entries; return how many there were."""
-        ...
 
 
 class Staging(Protocol):
@@ -600,15 +557,12 @@ class Staging(Protocol):
     @property
     def location(self) -> str:
         """Where the base is."""
-        ...
 
     async def pending(self) -> list[tuple[str, str]]:
         """The documents that it lacks, by collection and id."""
-        ...
 
     async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
         """Store chunks and vectors of documents of the base, but not of those that have changed."""
-        ...
 
     async def update(
         self, documents: Sequence[Document], *, guard: WriteGuard | None = None
@@ -620,15 +574,12 @@ class Staging(Protocol):
 
     async def documents(self, names: Sequence[tuple[str, str]]) -> list[Document]:
         """The documents of the base with these collections and ids, whole."""
-        ...
 
     async def build_indexes(self) -> None:
         """Build the derived indexes, so that the first search after `switch` finds them."""
-        ...
 
     async def switch(self) -> bool:
         """Replace the chunks and vectors of the base; False if documents changed meanwhile."""
-        ...
 
 
 class SearchableStore(Protocol):
@@ -637,25 +588,20 @@ class SearchableStore(Protocol):
     @property
     def location(self) -> str:
         """Where the base is, for messages; without passwords."""
-        ...
 
     @property
     def capabilities(self) -> Capabilities:
         """The legs that this store can run."""
-        ...
 
     @property
     def chunk_cache(self) -> ChunkCacheRepo | None:
         """Where chunks made at query time are kept, None if this store keeps none."""
-        ...
 
     async def get(self, collection: str, document_id: str) -> Document | None:
         """A document, whole."""
-        ...
 
     def view(self, where: Filter) -> AbstractAsyncContextManager[View]:
         """A consistent state of the store, seen through a filter."""
-        ...
 
 
 @runtime_checkable
@@ -672,20 +618,16 @@ class Store(SearchableStore, Protocol):
     @property
     def source_files(self) -> SourceFiles:
         """The state of the files that `sync` has read."""
-        ...
 
     @property
     def keyed_values(self) -> KeyedValues:
         """Keys and tasks of servers."""
-        ...
 
     async def open(self) -> None:
         """Connect, migrate, load or repair the derived indexes."""
-        ...
 
     async def close(self) -> None:
         """Finish writing and release all resources; may be called twice."""
-        ...
 
     async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
         """Store documents, each replacing its earlier version.
@@ -693,53 +635,43 @@ class Store(SearchableStore, Protocol):
         ReplaceRefusedError if `guard` does not allow that for all of them, StoreBusyError if its
         lease is lost; then none is stored.
         """
-        ...
 
     async def delete(self, where: Filter) -> list[str]:
         """Remove the matching documents with everything derived; their ids."""
-        ...
 
     async def update(
         self, documents: Sequence[Document], *, guard: WriteGuard | None = None
     ) -> None:
         """Store new metadata for documents whose content has not changed; `guard` as in `write`."""
-        ...
 
     async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
         """What is stored of each of `ids`; those that are not stored are left out."""
-        ...
 
     def documents(self, where: Filter) -> AsyncIterator[Document]:
         """The matching documents in order of collection and id, without text and structure."""
-        ...
 
     async def chunks(
         self, collection: str, document_id: str, *, where: Filter = EVERYTHING
     ) -> list[Chunk]:
         """The chunks of a document, parents first, in order; none unless it matches `where`."""
-        ...
 
     async def update_indexes(self, *, least: int = 1) -> None:
         """Bring the indexes that lack `least` changes or more up to date.
 
         A search does that as well, but has to wait for it. StoreError if an index can't be written.
         """
-        ...
 
     async def info(self) -> StoreInfo:
         """What is in the store."""
-        ...
 
     async def config(self) -> BaseConfig:
         """What the chunks and vectors in the store were made with."""
-        ...
 
     async def mark_copy(self, source: str | None) -> None:
         """Store the location that is being copied here as `unfinished_copy_of`; None when done.
 
         Before `open`, it is for the base that `open` creates, so that there is none without it.
         """
-        ...
 
     def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[Staging]:
         """The next generation of the base, to be made as `config` says.
@@ -747,14 +679,12 @@ class Store(SearchableStore, Protocol):
         One that was left unfinished is resumed if it was to be made in the same way, otherwise it
         is dropped. StoreBusyError if another process is building one.
         """
-        ...
 
     async def check(self) -> list[Finding]:
         """Check the base without changing anything; return at least one finding.
 
         What can't be read at all is a StoreError.
         """
-        ...
 
 
 class NativeSearch(Protocol):
@@ -768,11 +698,9 @@ class NativeSearch(Protocol):
     @property
     def prefetched(self) -> Mapping[int, Passage]:
         """Passages by their keys."""
-        ...
 
     def within(self, allowed: FilterKeys | None) -> NativeSearch:
         """The same under a filter, None for all chunks."""
-        ...
 
     async def prepare(self, query: NativeQuery) -> None:
         """Build or load what a native query needs.
@@ -780,19 +708,15 @@ class NativeSearch(Protocol):
         A QueryError if the server can't parse it, a StoreError if it has no index for it and none
         can be built; the query can then be asked in another way.
         """
-        ...
 
     async def search(self, query: NativeQuery, *, k: int) -> Hits:
         """The best `k` of the chunks that match."""
-        ...
 
     async def scores(self, query: NativeQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """The score of each of `keys`, 0 for those that don't match."""
-        ...
 
     async def comparable(self) -> bool:
         """Whether there is so little text that comparing all of it is quick."""
-        ...
 
     async def search_texts(
         self,
@@ -809,13 +733,11 @@ class NativeSearch(Protocol):
         of the text that is most like them. A text that has one of the words `near`, too, gets the
         share `bonus` of what it lacks to 1.
         """
-        ...
 
     async def text_scores(
         self, words: str, keys: ChunkKeys, *, near: Sequence[str] = (), bonus: float = 0.0
     ) -> NDArray[np.float32]:
         """The score of each of `keys` by `search_texts`, 0 for one that is gone."""
-        ...
 
     async def hybrid(self, query: HybridQuery) -> HybridFound | None:
         """What both legs find, None if they are to be asked one by one.
@@ -823,7 +745,6 @@ class NativeSearch(Protocol):
         The same as the view's `semantic`, `text` and their scores say; its `passages` then has the
         best ones without asking again.
         """
-        ...
 
 
 Scale = Literal["rrf", "absolute", "theoretical"]

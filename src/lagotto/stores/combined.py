@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.documents import Chunk, Document, Vector, Vectors
+from lagotto.documents import Document
 from lagotto.errors import StoreError
 from lagotto.filters import Filter
 from lagotto.indexes.base import ChunkKeys, Hits
-from lagotto.indexes.text_query import Match, Term, TextQuery, Word
+from lagotto.indexes.text_query import Match, TextQuery
 from lagotto.stores.base import (
     Capabilities,
     ChunkCacheRepo,
     Passage,
     SearchableStore,
-    StoredChunks,
     View,
 )
 
@@ -72,21 +71,22 @@ class _KeyMap:
         self._known: set[tuple[str, str]] = set()
         self._keys: tuple[dict[ChunkName, int], dict[ChunkName, int]] = ({}, {})
 
-    async def translated(self, keys: ChunkKeys, *, to_vectors: bool) -> list[int | None]:
-        """Each of `keys` of the one view in the other, None where that lacks it."""
+    async def translated(
+        self, keys: ChunkKeys, *, to_vectors: bool
+    ) -> tuple[ChunkKeys, NDArray[np.intp]]:
+        """Those of `keys` of the one view that the other has: there, and their indexes here."""
         source, target = (1, 0) if to_vectors else (0, 1)
         passages = await self._views[source].passages(keys)
         names = {passage.key: _name(passage) for passage in passages}
         await self._load({name[:2] for name in names.values()})
-        return [
-            self._keys[target].get(names[key]) if key in names else None for key in keys.tolist()
-        ]
+        known = self._keys[target]
+        held = [index for index, key in enumerate(keys.tolist()) if names.get(key) in known]
+        there = [known[names[key]] for key in keys[held].tolist()]
+        return np.array(there, np.int64), np.array(held, np.intp)
 
-    async def _load(self, documents: Iterable[tuple[str, str]]) -> None:
-        new = sorted(set(documents) - self._known)
-        if not new:
-            return
-        for view, keys in zip(self._views, self._keys, strict=True):
+    async def _load(self, documents: set[tuple[str, str]]) -> None:
+        new = sorted(documents - self._known)
+        for view, keys in zip(self._views, self._keys, strict=True) if new else ():
             stored = await view.stored(new)
             parts = [chunks.keys for chunks in stored.values()]
             everything = np.concatenate([np.empty(0, np.int64), *parts])
@@ -112,61 +112,35 @@ class CombinedView:
         self.languages = words.languages
         self.degraded = (*vectors.degraded, *words.degraded)
         self.filter_notes = tuple(dict.fromkeys((*vectors.filter_notes, *words.filter_notes)))
-
-    async def semantic(self, query: Vector, *, k: int) -> Hits:
-        return await self._vectors.semantic(query, k=k)
-
-    async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
-        return await self._vectors.semantic_scores(query, keys)
+        self.semantic = vectors.semantic
+        self.semantic_scores = vectors.semantic_scores
+        self.vectors = vectors.vectors
+        self.passages = vectors.passages
+        self.parents = vectors.parents
+        self.neighbours = vectors.neighbours
+        self.sources = vectors.sources
+        self.stored = vectors.stored
+        self.idf = words.idf
+        self.corrections = words.corrections
+        self.similar = words.similar
 
     async def text(self, query: TextQuery, *, k: int) -> Hits:
         found = await self._words.text(query, k=k)
-        keys = await self._map.translated(found.keys, to_vectors=True)
-        held = [index for index, key in enumerate(keys) if key is not None]
-        if len(found.keys) and not held:
+        keys, held = await self._map.translated(found.keys, to_vectors=True)
+        if len(found.keys) and not len(held):
             raise StoreError(
                 "the store of the vectors has none of the chunks that words found; fill both "
                 "stores with the same documents and the same chunker"
             )
-        there = np.array([key for key in keys if key is not None], np.int64)
-        return Hits(there, found.scores[held])
+        return Hits(keys, found.scores[held])
 
     async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        own = await self._map.translated(keys, to_vectors=False)
-        held = [index for index, key in enumerate(own) if key is not None]
+        own, held = await self._map.translated(keys, to_vectors=False)
         scores = np.zeros(len(keys), np.float32)
-        if held:
-            there = np.array([key for key in own if key is not None], np.int64)
-            scores[held] = await self._words.text_scores(query, there)
+        if len(held):
+            scores[held] = await self._words.text_scores(query, own)
         return scores
-
-    async def idf(self, words: Sequence[Word]) -> NDArray[np.float64]:
-        return await self._words.idf(words)
-
-    async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        return await self._words.corrections(words)
-
-    async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
-        return await self._words.similar(words, threshold=threshold)
 
     async def excluding(self, match: Match) -> View:
         vectors, words = await self._vectors.excluding(match), await self._words.excluding(match)
         return CombinedView(vectors, words)
-
-    async def vectors(self, keys: ChunkKeys) -> Vectors:
-        return await self._vectors.vectors(keys)
-
-    async def passages(self, keys: ChunkKeys) -> list[Passage]:
-        return await self._vectors.passages(keys)
-
-    async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
-        return await self._vectors.parents(chunks)
-
-    async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
-        return await self._vectors.neighbours(chunks, near=near, across=across)
-
-    async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
-        return await self._vectors.sources(names)
-
-    async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
-        return await self._vectors.stored(names)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -34,7 +42,6 @@ from lagotto.stores.base import (
     CacheKey,
     Capabilities,
     Entry,
-    LanguageCounts,
     MemoryKeyedValues,
     Passage,
     SourceDocument,
@@ -87,18 +94,12 @@ class MemoryStore:
         await self._check_guard(guard, [entry.document for entry in entries])
         config = self._config
         for entry in entries:
-            _check(entry)
-            config = agreed_config(config, entry, location=":memory:")
+            config = _checked(entry, config)
         self._config = config
         for entry in entries:
-            self._remove(entry.document)
-            self._entries[entry.document.collection, entry.document.id] = entry
-        counts = self._language_counts()
-        for entry in entries:
-            self._index(entry, counts)
-
-    def _language_counts(self) -> LanguageCounts:
-        return count_languages(entry.document for entry in self._entries.values())
+            self._remove(entry.document.ref)
+            self._entries[entry.document.ref] = entry
+        self._index(entries)
 
     async def _check_guard(self, guard: WriteGuard | None, documents: Sequence[Document]) -> None:
         if guard is None:
@@ -106,11 +107,10 @@ class MemoryStore:
         if guard.lease is not None:
             found = await self.keyed_values.get(guard.lease.kind, guard.lease.name)
             guard.lease.check(found.value if found else None)
-        names = {(item.collection, item.id) for item in documents} & self._entries.keys()
-        allowed = {
-            name for name in names if matches(guard.replaceable, self._entries[name].document)
-        }
-        if refused := names - allowed:
+        names = {item.ref for item in documents} & self._entries.keys()
+        replaceable = guard.replaceable
+        refused = {name for name in names if not matches(replaceable, self._entries[name].document)}
+        if refused:
             raise ReplaceRefusedError(refused)
 
     async def update(
@@ -118,15 +118,14 @@ class MemoryStore:
     ) -> None:
         await self._check_guard(guard, documents)
         for document in documents:
-            former = self._entries.get((document.collection, document.id))
+            former = self._entries.get(document.ref)
             if former and _made_of(former.document) == _made_of(document):
-                entry = Entry(document, former.chunks, former.vectors, former.model_id)
-                await self.write([entry])
+                await self.write([replace(former, document=document, generation=None)])
 
     async def delete(self, where: Filter) -> list[str]:
         gone = [document async for document in self.documents(where)]
         for document in gone:
-            self._remove(document)
+            self._remove(document.ref)
         return [document.id for document in gone]
 
     async def update_indexes(self, *, least: int = 1) -> None:
@@ -135,14 +134,10 @@ class MemoryStore:
     async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
         found = {}
         for name in ids:
-            entry = self._entries.get((collection, name))
-            if entry:
-                first = entry.chunks[0] if entry.chunks else None
-                made_by = (first.chunker_id, entry.model_id) if first else None
-                document = entry.document
-                found[name] = Version(
-                    document.content_hash, document.language, fingerprint(document), made_by
-                )
+            if entry := self._entries.get((collection, name)):
+                made_by = (entry.chunks[0].chunker_id, entry.model_id) if entry.chunks else None
+                made_of = _made_of(entry.document)
+                found[name] = Version(*made_of, fingerprint(entry.document), made_by)
         return found
 
     async def get(self, collection: str, document_id: str) -> Document | None:
@@ -177,7 +172,7 @@ class MemoryStore:
             collections=dict(sorted(Counter(item.collection for item in documents).items())),
             languages=tuple(sorted(by_language)),
             by_language=dict(sorted(by_language.items())),
-            of_unknown_language=sum(item.language is None for item in documents),
+            of_unknown_language=len(documents) - by_language.total(),
             **self._config.model_dump(exclude={"generation", "unfinished_copy_of"}),
             bytes_on_disk=0,
         )
@@ -195,24 +190,22 @@ class MemoryStore:
     async def check(self) -> list[Finding]:
         return [Finding(level="ok", what=f"{len(self._items)} chunks in memory")]
 
-    def _remove(self, document: Document) -> None:
-        self._entries.pop((document.collection, document.id), None)
-        self.chunk_cache.forget(document.collection, document.id)
-        self._items = {
-            key: item
-            for key, item in self._items.items()
-            if (item.document.collection, item.document.id) != (document.collection, document.id)
-        }
+    def _remove(self, name: tuple[str, str]) -> None:
+        self._entries.pop(name, None)
+        self.chunk_cache.forget(*name)
+        self._items = {key: item for key, item in self._items.items() if item.document.ref != name}
 
-    def _index(self, entry: Entry, counts: LanguageCounts) -> None:
-        document = entry.document
-        language = document.language or main_language(counts, document.collection)
-        findable = [chunk for chunk in entry.chunks if chunk.level != "parent"]
-        for chunk, vector in zip(findable, entry.vectors, strict=True):
-            self._last_key += 1
-            text = in_context(document.title, chunk.text, headings=chunk.heading_path)
-            counted = CountedTerms.of(text, language)
-            self._items[self._last_key] = _Item(chunk, document, vector, counted)
+    def _index(self, entries: Iterable[Entry]) -> None:
+        counts = count_languages(entry.document for entry in self._entries.values())
+        for entry in entries:
+            document = entry.document
+            language = document.language or main_language(counts, document.collection)
+            findable = [chunk for chunk in entry.chunks if chunk.level != "parent"]
+            for chunk, vector in zip(findable, entry.vectors, strict=True):
+                self._last_key += 1
+                text = in_context(document.title, chunk.text, headings=chunk.heading_path)
+                counted = CountedTerms.of(text, language)
+                self._items[self._last_key] = _Item(chunk, document, vector, counted)
 
 
 class MemoryChunkCache:
@@ -230,7 +223,7 @@ class MemoryChunkCache:
     async def save(self, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None) -> None:
         expires = float("inf") if ttl is None else time.time() + ttl
         for key, chunks in entries.items():
-            stored = self._entries.get((key.collection, key.document_id))
+            stored = self._entries.get(key[:2])
             if stored and stored.document.content_hash == key.content_hash:
                 self._sets[key] = (chunks, expires)
 
@@ -240,7 +233,6 @@ class MemoryChunkCache:
         return count
 
     def forget(self, collection: str, document_id: str) -> None:
-        """Delete the chunks of a document."""
         for key in [key for key in self._sets if key[:2] == (collection, document_id)]:
             del self._sets[key]
 
@@ -267,8 +259,7 @@ class MemoryStaging:
 
     async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
         for entry in entries:
-            _check(entry)
-            agreed_config(self._config, entry, location=":memory:")
+            _checked(entry, self._config)
         self._entries |= {entry.document.ref: entry for entry in entries}
 
     async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
@@ -289,9 +280,7 @@ class MemoryStaging:
         base._items.clear()
         for name, former in base._entries.items():
             base._entries[name] = replace(self._entries[name], document=former.document)
-        counts = base._language_counts()
-        for entry in base._entries.values():
-            base._index(entry, counts)
+        base._index(base._entries.values())
         base._config = self._config
         return True
 
@@ -356,10 +345,7 @@ class MemoryView:
         return self._best(lambda item: float(item.vector @ query), k=k)
 
     async def text(self, query: TextQuery, *, k: int) -> Hits:
-        asked = copy(self)
-        asked._allowed = {
-            key: item for key, item in self._allowed.items() if item.text.found_by(query)
-        }
+        asked = self._only(lambda item: item.text.found_by(query))
         return asked._best(self._bm25(query), k=k)
 
     async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
@@ -373,17 +359,16 @@ class MemoryView:
         return np.array([self._idf(word) for word in words], np.float64)
 
     async def excluding(self, match: Match) -> MemoryView:
+        return self._only(lambda item: not holds(match, item.text.terms))
+
+    def _only(self, wanted: Callable[[_Item], bool]) -> MemoryView:
         rest = copy(self)
-        rest._allowed = {
-            key: item for key, item in self._allowed.items() if not holds(match, item.text.terms)
-        }
+        rest._allowed = {key: item for key, item in self._allowed.items() if wanted(item)}
         return rest
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        vocabulary = self._vocabulary()
-        return [
-            () if word in vocabulary else as_terms(vocabulary.corrections(word)) for word in words
-        ]
+        known = self._vocabulary()
+        return [() if word in known else as_terms(known.corrections(word)) for word in words]
 
     async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
         vocabulary = self._vocabulary()
@@ -417,9 +402,8 @@ class MemoryView:
 
     def _vocabulary(self) -> Vocabulary:
         """The terms of what may be seen: others would tell of chunks that are hidden."""
-        return Vocabulary(
-            sorted(set().union(*(item.text.counts for item in self._allowed.values())))
-        )
+        terms = set[str]().union(*(item.text.counts for item in self._allowed.values()))
+        return Vocabulary(sorted(terms))
 
     async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
         return [self._entries[name].document for name in names if name in self._entries]
@@ -427,7 +411,7 @@ class MemoryView:
     async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
         keys: dict[tuple[str, str], list[int]] = {}
         for key, item in self._allowed.items():
-            keys.setdefault((item.document.collection, item.document.id), []).append(key)
+            keys.setdefault(item.document.ref, []).append(key)
         return {
             name: StoredChunks(
                 np.array(keys.get(name, ()), np.int64), entry.chunks[0].chunker_id, entry.model_id
@@ -451,10 +435,12 @@ class MemoryView:
         return idf(having, count=len(self._all))
 
 
-def _check(entry: Entry) -> None:
+def _checked(entry: Entry, config: BaseConfig) -> BaseConfig:
+    """What is stored once an entry is written; an error unless it fits."""
     findable = sum(chunk.level != "parent" for chunk in entry.chunks)
     if findable != len(entry.vectors):
         raise ValueError(f"{findable} chunks have {len(entry.vectors)} vectors")
+    return agreed_config(config, entry, location=":memory:")
 
 
 def _around(chunk: Chunk, level: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
@@ -491,12 +477,11 @@ class MemorySourceFiles:
         self._given: dict[str, dict[str, Metadata]] = {}
 
     async def documents(self, collection: str) -> list[SourceDocument]:
+        documents = [entry.document for entry in self._entries.values()]
         return [
-            SourceDocument(
-                document.id, document.source, document.content_hash, fingerprint(document)
-            )
-            for document in (entry.document for entry in self._entries.values())
-            if document.collection == collection
+            SourceDocument(item.id, item.source, item.content_hash, fingerprint(item))
+            for item in documents
+            if item.collection == collection
         ]
 
     async def load(self, collection: str) -> dict[str, SourceFile]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +16,7 @@ from lagotto.stores.sql.read import findable_keys
 from lagotto.stores.sql.statements import ReadConnection
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.stores import entry
+from tests.stores.sqlite.bases import sqlite_store
 
 PAPER = Document(
     id="paper",
@@ -31,14 +30,9 @@ PAPER = Document(
 
 @asynccontextmanager
 async def written(*documents: Document) -> AsyncIterator[SqliteStore]:
-    with tempfile.TemporaryDirectory() as folder:
-        store = SqliteStore(Path(folder) / "kb.db")
-        await store.open()
-        try:
-            await store.write([await entry(document) for document in documents])
-            yield store
-        finally:
-            await store.close()
+    async with sqlite_store() as store:
+        await store.write([await entry(document) for document in documents])
+        yield store
 
 
 def all_fields(connection: ReadConnection) -> list[ChunkFields]:
@@ -47,7 +41,7 @@ def all_fields(connection: ReadConnection) -> list[ChunkFields]:
 
 async def test_fields_are_those_that_filters_know() -> None:
     async with written(PAPER) as store:
-        (found,) = await store._read(all_fields)
+        (found,) = await store.ask(all_fields)
     assert found.collection == "wiki"
     values = {name: found.values[name] for name in ("year", "score", "tags", "open", "by.name")}
     assert values == {
@@ -77,7 +71,7 @@ async def test_texts_and_vectors_of_keys() -> None:
             assert there.tolist() == keys.tolist()
             return texts, vectors, rows[np.argsort(all_keys)]
 
-        texts, vectors, rows = await store._read(read)
+        texts, vectors, rows = await store.ask(read)
     assert texts == ["Marshes and lakes.", "Truffles\n\nWhere dogs find truffles."]
     assert np.array_equal(vectors, rows)
 
@@ -89,18 +83,18 @@ async def test_other_metadata_is_a_change_of_its_own() -> None:
             changes = SqlChangeLog(connection)
             return changes.head.seq, changes.updated(0, changes.head.seq).tolist()
 
-        before, nothing = await store._read(state)
+        before, nothing = await store.ask(state)
         await store.update([PAPER.model_copy(update={"metadata": {"year": 2025}})])
-        after, updated = await store._read(state)
+        after, updated = await store.ask(state)
         assert (nothing, after) == ([], before + 1)
-        fields = {item.key: item for item in await store._read(all_fields)}
+        fields = {item.key: item for item in await store.ask(all_fields)}
         (key,) = updated
         assert fields[key].values["year"] == (2025,)
         assert "tags" not in fields[key].values
-        later = await store._read(lambda c: SqlChangeLog(c).updated(after, after + 5).tolist())
+        later = await store.ask(lambda c: SqlChangeLog(c).updated(after, after + 5).tolist())
         assert later == []
         await store.delete(Eq("document_id", "paper"))
-        assert (await store._read(state))[1] == []
+        assert (await store.ask(state))[1] == []
 
 
 @pytest.mark.parametrize("pages", [1, 3])
@@ -108,5 +102,5 @@ async def test_pages_of_a_chunk(pages: int) -> None:
     spans = [Page(start=5 * n, end=5 * n + 5, number=n + 1) for n in range(pages)]
     document = Document(id="paged", text="word " * pages, pages=tuple(spans))
     async with written(document) as store:
-        (found,) = await store._read(all_fields)
+        (found,) = await store.ask(all_fields)
     assert found.values["page"] == tuple(range(1, pages + 1))

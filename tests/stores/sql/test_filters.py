@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -30,6 +29,7 @@ from lagotto.stores.sql import filters as sql_filters
 from lagotto.stores.sql.filters import concerns_chunks
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.stores import CHUNKER, EMBEDDER, entries
+from tests.stores.sqlite.bases import sqlite_store
 
 TEXT = "some text"
 
@@ -84,47 +84,39 @@ def filters() -> list[Filter]:
     return found
 
 
-async def test_every_filter_lets_through_what_the_evaluator_says(tmp_path: Path) -> None:
+async def found(store: SqliteStore, where: Filter) -> set[str]:
+    """The documents of the chunks that a search sees."""
     (vector,) = await EMBEDDER.embed([TEXT], role="query")
-    chunks = {each.id: CHUNKER.chunk(each)[0] for each in DOCUMENTS}
-    store = SqliteStore(tmp_path / "kb.db")
-    await store.open()
-    await store.write(await entries(DOCUMENTS))
-    for where in filters():
-        listed = [each.id async for each in store.documents(where)]
-        assert listed == [each.id for each in DOCUMENTS if matches(where, each)], where
-        if not concerns_chunks(where):
-            continue
-        allowed = {each.id for each in DOCUMENTS if matches(where, each, chunks[each.id])}
-        async with store.view(where) as view:
-            hits = await view.semantic(vector, k=10)
-            found = {passage.document.id for passage in await view.passages(hits.keys)}
-            assert found == allowed, where
-    await store.close()
+    async with store.view(where) as view:
+        hits = await view.semantic(vector, k=10)
+        return {passage.document.id for passage in await view.passages(hits.keys)}
+
+
+def allowed(where: Filter) -> set[str]:
+    """Those that the evaluator allows."""
+    return {each.id for each in DOCUMENTS if matches(where, each, CHUNKER.chunk(each)[0])}
+
+
+async def test_every_filter_lets_through_what_the_evaluator_says() -> None:
+    async with sqlite_store() as store:
+        await store.write(await entries(DOCUMENTS))
+        for where in filters():
+            listed = [each.id async for each in store.documents(where)]
+            assert listed == [each.id for each in DOCUMENTS if matches(where, each)], where
+            if concerns_chunks(where):
+                assert await found(store, where) == allowed(where), where
 
 
 @pytest.mark.parametrize(("at_once", "deep"), [(2, 16), (200, 1)])
 async def test_filters_asked_for_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int, deep: int
+    monkeypatch: pytest.MonkeyPatch, at_once: int, deep: int
 ) -> None:
     monkeypatch.setattr(sql_filters, "AT_ONCE", at_once)
     monkeypatch.setattr(sql_filters, "DEEP", deep)
     either = Or(Gt("a", 1), Not(And(Exists("name"), Gt("a", 0))), Contains("name", "x"))
     pairs = Or(And(Gt("a", 1), Exists("name")), And(Lt("a", 1), Exists("tags")))
-    (vector,) = await EMBEDDER.embed([TEXT], role="query")
-    chunks = {each.id: CHUNKER.chunk(each)[0] for each in DOCUMENTS}
-    store = SqliteStore(tmp_path / "kb.db")
-    await store.open()
-    await store.write(await entries(DOCUMENTS))
-    for where in (
-        pairs,
-        either,
-        Not(either),
-        And(either, Gt("page", 1)),
-        Or(either, Lt("page", 2)),
-    ):
-        allowed = {each.id for each in DOCUMENTS if matches(where, each, chunks[each.id])}
-        async with store.view(where) as view:
-            found = await view.passages((await view.semantic(vector, k=10)).keys)
-        assert {passage.document.id for passage in found} == allowed, where
-    await store.close()
+    of_chunks = (And(either, Gt("page", 1)), Or(either, Lt("page", 2)))
+    async with sqlite_store() as store:
+        await store.write(await entries(DOCUMENTS))
+        for where in (pairs, either, Not(either), *of_chunks):
+            assert await found(store, where) == allowed(where), where

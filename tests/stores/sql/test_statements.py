@@ -34,7 +34,7 @@ VALUES: dict[str, Any] = {
     "documents": [2, 4, 1_000],
     "field": "version",
     "first_page": 1,
-    "generation": None,
+    "generation": 0,
     "ids": ["d001", "d003"],
     "keys": [1, 2, 3, 1_000],
     "kind": "number",
@@ -60,9 +60,12 @@ VALUES: dict[str, Any] = {
 EMPTY = {
     "CACHED_CHUNKS",
     "COUNTER",
+    "DOCUMENTS_WITHOUT_SET",
+    "KEYED_DATA",
     "KEYED_VALUE",
     "KEYED_VALUES",
     "PARENTS",
+    "SOURCE_FILES",
     "TEXTS_OF_FIELD",
     "UPDATED",
 }

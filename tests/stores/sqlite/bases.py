@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 from lagotto.base.blocking import KnowledgeBase
 from lagotto.documents import Document
 from lagotto.stores.registry import create_store
+from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.hash_embedder import HashEmbedder
 
 WORDS = ("water", "dog", "truffle", "oak", "root", "smell", "marsh", "lake")
@@ -35,6 +38,18 @@ def opened(path: Path, *, text_index: str | None = None) -> KnowledgeBase:
         embedder=HashEmbedder(),
         chunker="recursive:24/4",
     )
+
+
+@asynccontextmanager
+async def sqlite_store(path: Path | None = None, **options: Any) -> AsyncIterator[SqliteStore]:
+    """A store in a file, of its own unless it is given."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteStore(path or Path(folder) / "kb.db", **options)
+        await store.open()
+        try:
+            yield store
+        finally:
+            await store.close()
 
 
 def made(path: Path, *, text_index: str = "tantivy", count: int = 20) -> Answers:

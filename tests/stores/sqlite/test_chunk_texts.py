@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from lagotto.documents import Document
-from lagotto.stores.sqlite.database import SHORT_TEXT
+from lagotto.stores.sql.write import SHORT_TEXT
 from tests.growth import grows_linearly
-from tests.stores.sqlite.bases import answers, made, opened, run_sql
+from tests.stores.sqlite.bases import answers, fetch, made, opened, run_sql
 
 
 def texts(path: Path) -> list[tuple[str, str]]:
     """The text of each chunk as it is stored, and as its document has it."""
-    with closing(sqlite3.connect(path)) as file:
-        return file.execute(
-            'SELECT chunk_text.text, substr(document.text, start + 1, "end" - start) FROM chunk '
-            "JOIN document ON document.key = document_key "
-            "LEFT JOIN chunk_text ON chunk_key = chunk.key"
-        ).fetchall()
+    return fetch(
+        path,
+        'SELECT chunk_text.text, substr(document.text, start + 1, "end" - start) FROM chunk '
+        "JOIN document ON document.key = document_key "
+        "LEFT JOIN chunk_text ON chunk_key = chunk.key",
+    )
 
 
 def prose(characters: int) -> str:
@@ -49,8 +47,7 @@ def test_texts_are_those_of_the_documents(tmp_path: Path, text_index: str) -> No
         assert len(more) > len(rows)
         assert all(stored == cut for stored, cut in more)
         base.remove(*(item.id for item in base.documents()))
-    with closing(sqlite3.connect(path)) as file:
-        assert file.execute("SELECT count(*) FROM chunk_text").fetchone() == (0,)
+    assert fetch(path, "SELECT count(*) FROM chunk_text") == [(0,)]
 
 
 def test_short_documents_have_no_texts_beside_them(tmp_path: Path) -> None:

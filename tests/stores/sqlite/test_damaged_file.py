@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 
 from lagotto.documents import Document, Heading, Page
-from lagotto.errors import (
-    LagottoError,
-    StoreDamagedError,
-)
+from lagotto.errors import LagottoError, StoreDamagedError
 from lagotto.stores.sql.tables import (
     AttributeRow,
     ChunkRow,
@@ -27,11 +24,6 @@ from tests.stores.sqlite.bases import answers, documents, made, opened, run_sql
 pytestmark = pytest.mark.slow
 
 PAGE = 4096
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "kb.db"
 
 
 class TestDamagedFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,22 +17,18 @@ pytestmark = pytest.mark.slow
 Damage = Callable[[Path], None]
 
 
-def cut_off(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
 def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(content)
 
 
-def delete(path: Path) -> None:
-    path.unlink()
+DAMAGES: dict[str, Damage] = {
+    "cut off": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "emptied": lambda path: os.truncate(path, 0),
+    "a flipped byte": flip,
+    "deleted": Path.unlink,
+}
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +49,9 @@ def index_files(folder: Path) -> list[Path]:
     return files
 
 
-@pytest.mark.parametrize("damage", [cut_off, empty, flip, delete])
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_each_file_damaged_while_closed(
-    tmp_path: Path,
-    whole: tuple[Path, Answers],
-    damage: Damage,
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, whole: tuple[Path, Answers], damage: Damage, caplog: pytest.LogCaptureFixture
 ) -> None:
     source, right = whole
     for number, original in enumerate(index_files(source)):

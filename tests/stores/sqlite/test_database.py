@@ -12,24 +12,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from lagotto.errors import (
-    NotABaseError,
-    StoreError,
-)
+from lagotto.errors import NotABaseError, StoreError
 from lagotto.stores import sql
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sqlite import database, store, write
 from lagotto.stores.sqlite.write import create_engine
-from tests.stores.sqlite.bases import answers, documents, made, opened
+from tests.stores.sqlite.bases import answers, documents, fetch, made, opened, run_sql
 
 NEXT = SCHEMA_VERSION + 1
 
 Step = Callable[[Connection], None]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "kb.db"
 
 
 class TestWhatIsNoBase:
@@ -46,28 +38,23 @@ class TestWhatIsNoBase:
         self.refused(path, NotABaseError, "not a Lagotto base")
 
     def test_another_database(self, path: Path) -> None:
-        with closing(sqlite3.connect(path)) as other:
-            other.execute("CREATE TABLE bookmarks (url)")
+        run_sql(path, "CREATE TABLE bookmarks (url)")
         self.refused(path, NotABaseError, "SQLite file, but not a Lagotto base")
 
-    def test_a_folder(self, tmp_path: Path) -> None:
-        self.refused(tmp_path, NotABaseError, "is a folder")
-
-    def test_no_folder(self, tmp_path: Path) -> None:
-        self.refused(tmp_path / "nowhere" / "kb.db", StoreError, "no folder .*nowhere; create it")
+    def test_folders(self, path: Path) -> None:
+        self.refused(path.parent, NotABaseError, "is a folder")
+        self.refused(path.parent / "nowhere" / "kb.db", StoreError, "no folder .*nowhere; create")
 
     def test_a_newer_version(self, path: Path) -> None:
         made(path, count=1)
-        with closing(sqlite3.connect(path)) as file:
-            file.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+        run_sql(path, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
         self.refused(path, NotABaseError, "newer Lagotto.*upgrade")
 
     @pytest.mark.parametrize("version", [1, 7, 11])
     def test_a_version_before_the_first_release(self, path: Path, version: int) -> None:
         made(path, count=1)
-        with closing(sqlite3.connect(path)) as file:
-            file.execute(f"PRAGMA application_id = {database.BEFORE_RELEASE}")
-            file.execute(f"PRAGMA user_version = {version}")
+        mark = f"PRAGMA application_id = {database.BEFORE_RELEASE}"
+        run_sql(path, mark, f"PRAGMA user_version = {version}")
         self.refused(path, NotABaseError, "`lagotto export .*`lagotto import ")
 
     def test_an_empty_file_becomes_a_base(self, path: Path) -> None:
@@ -124,9 +111,8 @@ class TestMigrations:
         request.getfixturevalue("newer")[NEXT] = _add_column
         with opened(path) as base:
             assert answers(base) == before
-        with closing(sqlite3.connect(path)) as file:
-            assert file.execute("PRAGMA user_version").fetchone() == (NEXT,)
-            assert file.execute("SELECT count(extra) FROM document").fetchone() == (5,)
+        assert fetch(path, "PRAGMA user_version") == [(NEXT,)]
+        assert fetch(path, "SELECT count(extra) FROM document") == [(5,)]
 
     def test_a_step_that_fails_changes_nothing(
         self, path: Path, request: pytest.FixtureRequest
@@ -140,9 +126,8 @@ class TestMigrations:
         request.getfixturevalue("newer")[NEXT] = fail
         with pytest.raises(StoreError, match="no such table"):
             opened(path)
-        with closing(sqlite3.connect(path)) as file:
-            assert file.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
-            assert "extra" not in {row[1] for row in file.execute("PRAGMA table_info(document)")}
+        assert fetch(path, "PRAGMA user_version") == [(SCHEMA_VERSION,)]
+        assert "extra" not in {row[1] for row in fetch(path, "PRAGMA table_info(document)")}
 
 
 def _add_column(connection: Connection) -> None:

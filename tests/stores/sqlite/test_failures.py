@@ -14,16 +14,11 @@ from pathlib import Path
 import pytest
 
 from lagotto.documents import Document
-from lagotto.errors import (
-    StoreBusyError,
-    StoreFullError,
-    StoreReadOnlyError,
-)
+from lagotto.errors import StoreBusyError, StoreFullError, StoreReadOnlyError
 from lagotto.stores.sqlite import database
-from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.stores import entry, semantic_ids
 from tests.child_process import child, said
-from tests.stores.sqlite.bases import answers, document, documents, made, opened
+from tests.stores.sqlite.bases import answers, document, documents, made, opened, sqlite_store
 
 pytestmark = pytest.mark.slow
 
@@ -59,9 +54,20 @@ with opened(Path(sys.argv[1])) as base:
 """
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "kb.db"
+ADDS_TO_A_FILE_THAT_MAY_NOT_GROW = """
+import resource, sys
+from pathlib import Path
+from tests.stores.sqlite.bases import documents, opened
+from lagotto.readers.language import detect_language
+
+detect_language("Das Modell wird entpackt, solange Platz ist.")
+with opened(Path(sys.argv[1])) as base:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+    try:
+        base.add(*documents(150))
+    except Exception as exc:
+        print(type(exc).__name__)
+"""
 
 
 @contextmanager
@@ -91,20 +97,7 @@ class TestFullDisk:
 
     def test_a_file_that_may_not_grow(self, path: Path) -> None:
         before = made(path, count=20)
-        program = (
-            "import resource, sys\n"
-            "from pathlib import Path\n"
-            "from tests.stores.sqlite.bases import documents, opened\n"
-            "from lagotto.readers.language import detect_language\n"
-            "detect_language('Das Modell wird entpackt, solange Platz ist.')\n"
-            "with opened(Path(sys.argv[1])) as base:\n"
-            "    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))\n"
-            "    try:\n"
-            "        base.add(*documents(150))\n"
-            "    except Exception as exc:\n"
-            "        print(type(exc).__name__)\n"
-        )
-        with child(program, path) as process:
+        with child(ADDS_TO_A_FILE_THAT_MAY_NOT_GROW, path) as process:
             assert said(process) == "StoreFullError"
             assert process.wait() == 0
         with opened(path) as base:
@@ -217,9 +210,7 @@ class TestReadOnly:
 
 class TestBusy:
     async def test_waits_then_says_so(self, path: Path) -> None:
-        store = SqliteStore(path, busy_timeout=0.2)
-        await store.open()
-        try:
+        async with sqlite_store(path, busy_timeout=0.2) as store:
             await store.write([await entry(Document(id="a", text="First."))])
             second = await entry(Document(id="b", text="Second."))
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -231,17 +222,13 @@ class TestBusy:
                 other.execute("COMMIT")
             await store.write([second])
             assert (await store.info()).documents == 2
-        finally:
-            await store.close()
 
     async def test_opening_needs_no_turn(self, path: Path) -> None:
         made(path, count=3)
-        store = SqliteStore(path, busy_timeout=0.2)
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            await store.open()
-            assert (await store.info()).documents == 3
-            await store.close()
+            async with sqlite_store(path, busy_timeout=0.2) as store:
+                assert (await store.info()).documents == 3
 
 
 def test_a_base_that_nobody_closes_does_not_hang(path: Path) -> None:

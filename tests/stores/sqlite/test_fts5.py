@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +11,8 @@ from lagotto.filters import And
 from lagotto.indexes.base import TextSnapshot
 from lagotto.indexes.text_query import Phrase, Prefix, Word
 from lagotto.stores.sqlite.fts5 import Fts5Text, expression
-from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.indexes import MemoryChangeLog, TextIndexContract, replay, stored_keys
+from tests.stores.sqlite.bases import sqlite_store
 
 
 class TestFts5(TextIndexContract):
@@ -22,14 +20,11 @@ class TestFts5(TextIndexContract):
     async def snapshot(
         self, log: MemoryChangeLog
     ) -> AsyncIterator[tuple[TextSnapshot, Mapping[int, int]]]:
-        with tempfile.TemporaryDirectory() as folder:
-            store = SqliteStore(Path(folder) / "kb.db", text_index="fts5")
-            await store.open()
+        async with sqlite_store(text_index="fts5") as store:
             await replay(log, store)
             async with store.view(And()) as view:
                 assert isinstance(view._text, Fts5Text)
                 yield view._text, await stored_keys(log, view)
-            await store.close()
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,30 @@
-"""An index belongs to one history of a base: copies that went different ways don't share it."""
+"""An index belongs to one history of a base: copies that went different ways don't share it.
+
+What killed processes and other bases left in the folder does no harm.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-from contextlib import closing
 from pathlib import Path
-from sqlite3 import connect
 
 import pytest
 
 from lagotto.base.blocking import KnowledgeBase
 from lagotto.indexes.base import Finding
 from lagotto.indexes.vectors import index as vector_index
-from lagotto.stores import create_store
 from lagotto.stores.sql import write
-from tests.stores.sqlite.bases import answers, document, made, opened
+from tests.child_process import child, said
+from tests.stores.sqlite.bases import (
+    answers,
+    document,
+    documents,
+    fetch,
+    made,
+    opened,
+    sqlite_store,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -26,11 +35,6 @@ TEXT_INDEXES = pytest.mark.parametrize("text_index", ["tantivy", "fts5"])
 def _saved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small bases save their vectors too."""
     monkeypatch.setattr(vector_index, "WORTH_SAVING", 1)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "kb.db"
 
 
 def diverged(path: Path, text_index: str) -> tuple[Path, Path]:
@@ -115,11 +119,8 @@ def test_doctor_says_so(path: Path) -> None:
 
 def _of_other_histories(path: Path) -> list[str]:
     async def findings() -> list[Finding]:
-        store = create_store(path)
-        await store.open()
-        found = await store.check()
-        await store.close()
-        return found
+        async with sqlite_store(path) as store:
+            return await store.check()
 
     what = [finding.what for finding in asyncio.run(findings())]
     return [said.split()[1] for said in what if "another history" in said]
@@ -132,8 +133,7 @@ def test_the_history_is_pruned(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             base.add(document(number))
             if number in (0, 7):
                 assert base.retrieve(f"unique{number}x", mode="keyword")
-    with closing(connect(path)) as file:
-        assert file.execute("SELECT count(*) FROM history").fetchone() == (3,)
+    assert fetch(path, "SELECT count(*) FROM history") == [(3,)]
 
 
 @TEXT_INDEXES
@@ -150,12 +150,63 @@ def test_removals_are_pruned_and_an_index_that_needs_them_is_rebuilt(
         for number in range(20, 25):
             base.add(document(number))
         check(base, range(20, 25))
-    with closing(connect(path)) as file:
-        assert file.execute("SELECT count(*) FROM removal").fetchone()[0] == 0
-        kept, last = file.execute("SELECT min(change), max(change) FROM history").fetchone()
-        assert last - kept < 4
+    assert fetch(path, "SELECT count(*) FROM removal") == [(0,)]
+    ((kept, last),) = fetch(path, "SELECT min(change), max(change) FROM history")
+    assert last - kept < 4
     shutil.rmtree(index)
     path.with_name("lagging").rename(index)
     with opened(path) as base:
         check(base, range(20, 25))
         check(base, range(5, 10))
+
+
+def test_a_wal_of_a_killed_process(path: Path) -> None:
+    program = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from tests.stores.sqlite.bases import answers, documents, opened\n"
+        "with opened(Path(sys.argv[1])) as base:\n"
+        "    base.add(*documents(20))\n"
+        "    print('stored', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    with child(program, path) as process:
+        assert said(process) == "stored"
+    assert path.with_name("kb.db-wal").stat().st_size > 0
+    expected = made(path.with_name("other.db"))
+    with opened(path) as base:
+        assert answers(base) == expected
+
+
+def test_indexes_of_a_base_that_had_the_name(path: Path) -> None:
+    made(path, count=20)
+    path.unlink()
+    with opened(path) as base:
+        base.add(*reversed(documents(20)))
+        assert answers(base) == made(path.with_name("other.db"))
+
+
+def test_indexes_of_another_base(path: Path) -> None:
+    made(path, count=5)
+    other = path.with_name("other.db")
+    expected = made(other, count=20)
+    shutil.copy(other, path)
+    with opened(path) as base:
+        assert answers(base) == expected
+
+
+def test_indexes_newer_than_a_base_put_back(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made(path, count=10)
+    shutil.copy(path, path.with_name("backup"))
+    with opened(path) as base:
+        base.add(*documents(20)[10:])
+        assert base.retrieve("unique15x")[0].document_id == "d015"
+    shutil.copy(path.with_name("backup"), path)
+    with opened(path) as base:
+        found = base.retrieve("unique15x", mode="keyword")
+        assert "d015" not in {hit.document_id for hit in found}
+        assert "the text index belongs to another history of the base" in caplog.text
+        base.add(*reversed(documents(20)[10:]))
+        base.retrieve("unique15x")
+    with opened(path) as base:  # with indexes that have caught up
+        assert answers(base) == made(path.with_name("other.db"))

@@ -14,13 +14,7 @@ from lagotto.base.blocking import KnowledgeBase
 from lagotto.errors import LagottoError, StoreError
 from lagotto.indexes.base import Finding
 from lagotto.indexes.folder import MARKER, IndexFolder
-from lagotto.stores.registry import create_store
-from tests.stores.sqlite.bases import answers, document, documents, made, opened
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "kb.db"
+from tests.stores.sqlite.bases import answers, document, documents, made, opened, sqlite_store
 
 
 def owner(folder: Path) -> str:
@@ -145,30 +139,27 @@ def test_each_base_finds_its_own_indexes_again(path: Path) -> None:
 
 
 class TestDrop:
+    def refused(self, folder: IndexFolder, index: Path, match: str) -> None:
+        index.mkdir(parents=True, exist_ok=True)
+        with pytest.raises(StoreError, match=match):
+            folder.delete(index)
+        assert index.is_dir()
+
     def test_only_in_the_folder(self, tmp_path: Path) -> None:
         folder = IndexFolder(tmp_path / "kb.db.index", "a" * 32)
-        outside = tmp_path / "thesis"
-        outside.mkdir()
-        with pytest.raises(StoreError, match="not an index in"):
-            folder.delete(outside)
-        assert outside.is_dir()
+        self.refused(folder, tmp_path / "thesis", "not an index in")
 
     def test_not_with_the_marker_of_another_base(self, tmp_path: Path) -> None:
         theirs = IndexFolder(tmp_path / "kb.db.index", "a" * 32)
         with theirs.lock(timeout=0):
-            (theirs.path / "text-01234567").mkdir()
+            pass
         ours = IndexFolder(tmp_path / "kb.db.index", "b" * 32)
-        with pytest.raises(StoreError, match="another base"):
-            ours.delete(theirs.path / "text-01234567")
-        assert (theirs.path / "text-01234567").is_dir()
+        self.refused(ours, theirs.path / "text-01234567", "another base")
 
     def test_not_without_a_marker_beside_other_files(self, tmp_path: Path) -> None:
         folder = IndexFolder(tmp_path / "kb.db.index", "a" * 32)
-        (folder.path / "text-01234567").mkdir(parents=True)
-        (folder.path / "thesis").mkdir()
-        with pytest.raises(StoreError, match="did not write"):
-            folder.delete(folder.path / "text-01234567")
-        assert (folder.path / "text-01234567").is_dir()
+        (folder.path / "thesis").mkdir(parents=True)
+        self.refused(folder, folder.path / "text-01234567", "did not write")
 
 
 def use(path: Path) -> None:
@@ -190,12 +181,8 @@ def use(path: Path) -> None:
 
 
 async def check(path: Path) -> list[Finding]:
-    store = create_store(path)
-    await store.open()
-    try:
+    async with sqlite_store(path) as store:
         return await store.check()
-    finally:
-        await store.close()
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:

@@ -18,7 +18,6 @@ from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.errors import DeadlineExceeded
 from lagotto.indexes import bm25, overlay
-from lagotto.indexes.base import Hits
 from lagotto.indexes.tantivy import index as tantivy_index
 from lagotto.indexes.text_query import TextQuery
 from lagotto.request_context import RequestContext
@@ -37,7 +36,7 @@ SELECT max(n) FROM count
 async def test_a_slow_statement_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(tables: fts5.Fts5Tables, query: TextQuery, k: int, among: object) -> Hits:
+    def slow(tables: fts5.Fts5Tables, query: TextQuery, *, among: object) -> None:
         tables.rows(FOR_EVER)
         raise AssertionError("that never ends")
 
@@ -47,7 +46,7 @@ async def test_a_slow_statement_is_interrupted(
         await base.add(Document(id="a", text="A truffle."))
         expected = await base.retrieve("truffle")
         with monkeypatch.context() as patched:
-            patched.setattr(fts5, "_search", slow)
+            patched.setattr(fts5, "_found", slow)
             started = time.monotonic()
             with pytest.raises(DeadlineExceeded):
                 await base.retrieve("truffle", request=RequestContext(timeout=0.2))
@@ -126,7 +125,7 @@ async def test_a_cancelled_write_is_rolled_back(
             cleared.append(other.close)
         else:
             monkeypatch.setattr(
-                "lagotto.stores.sqlite.write.number_entries",
+                "lagotto.stores.sql.write.number_entries",
                 lambda connection, _: connection.exec_driver_sql(FOR_EVER),
             )
         write = store.write

@@ -21,7 +21,6 @@ from lagotto.stores.sql.statements import CURRENT, Statement
 from lagotto.stores.sql.view import (
     DownPair,
     OwnParts,
-    Snapshots,
     SqlView,
     State,
     ViewFactory,
@@ -113,7 +112,7 @@ class PostgresViews(ViewFactory):
         connection: Connection,
         known: dict[str, Any],
         position: LogPosition,
-        found: Snapshots,
+        found: OwnParts,
     ) -> OwnParts:
         """The indexes in tables where no others are found, and what needs both of these."""
         generation, chunks, token = known["generation"], known["indexed_chunks"], known["token"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -85,60 +85,12 @@ def _name(language: Any) -> str:
     return language if isinstance(language, str) else ""
 
 
-MOST_PAGES = 10_000
-
-Values = dict[str, tuple[JsonScalar, ...]]
-
-
-def read_fields(connection: ReadConnection, keys: ChunkKeys) -> list[ChunkFields]:
-    """The fields of those of `keys` that can be found."""
-    chunks = [
-        row
-        for some in in_batches(keys.tolist())
-        for row in statements.CHUNK_PAGES.rows(connection, keys=some)
-    ]
-    documents: dict[int, Values] = {}
-    for some in in_batches(sorted({owner for _, owner, _, _ in chunks})):
-        documents |= _documents(connection, some)
-    return [
-        ChunkFields(
-            key, str(documents[owner]["collection"][0]), documents[owner] | _pages(first, last)
-        )
-        for key, owner, first, last in chunks
-    ]
-
-
-def _documents(connection: ReadConnection, keys: Sequence[int]) -> dict[int, Values]:
-    found: dict[int, Values] = {
-        record.pop("key"): {name: (value,) for name, value in record.items() if value is not None}
-        for record in statements.OWN_FIELDS.records(connection, keys=keys)
-    }
-    values: dict[tuple[int, str], list[JsonScalar]] = defaultdict(list)
-    for owner, field, kind, text, number in statements.ATTRIBUTES.rows(connection, keys=keys):
-        values[owner, field].append(str(text) if kind == "text" else _number(kind, number))
-    for (document, field), some in values.items():
-        found[document][field] = tuple(some)
-    return found
-
-
-def _number(kind: str, number: Any) -> JsonScalar:
-    if kind == "boolean":
-        return bool(number)
-    if isinstance(number, int | float):
-        return number
-    return int(number) if number == int(number) else float(number)  # a driver's decimal
-
-
-def _pages(first: int | None, last: int | None) -> Values:
-    """The pages of a chunk: a number for each, which one that claims to span billions has not."""
-    if first is None or last is None:
-        return {}
-    return {"page": tuple(range(first, min(last, first + MOST_PAGES) + 1))}
-
-
 T = TypeVar("T")
 
 AT_ONCE = 5_000
+
+MOST_PAGES = 10_000
+"""Pages of a chunk: one that claims to span billions has not a number for each."""
 
 
 class RecordReader(Protocol):
@@ -150,37 +102,6 @@ class RecordReader(Protocol):
         `brief` says that it takes less time than changing threads; a connection that needs none
         ignores it.
         """
-        ...
-
-
-def ranges(
-    connection: ReadConnection,
-    *,
-    since: int,
-    until: int,
-    at_once: int = AT_ONCE,
-    generation: int | None = None,
-) -> Iterator[tuple[int, int]]:
-    """Ranges of change numbers, first exclusive, last inclusive, with `at_once` chunks each.
-
-    A chunk is a change, so few changes have no more chunks.
-    """
-    start = since
-    while start < until:
-        stop = until
-        if until - start > at_once:
-            stop = (
-                statements.NTH_CHUNK.scalar(
-                    connection,
-                    start=start,
-                    until=until,
-                    skipped=at_once - 1,
-                    generation=generation,
-                )
-                or until
-            )
-        yield start, stop
-        start = stop
 
 
 class Head(NamedTuple):
@@ -191,48 +112,14 @@ class Head(NamedTuple):
 
     def position(self, connection: ReadConnection, generation: int | None = None) -> LogPosition:
         """The last change with the token of its own commit."""
-        return LogPosition(self.change, token_at(connection, self.change, generation) or 0)
+        log = SqlChangeLog(connection, generation=generation)
+        return LogPosition(self.change, log.token_at(self.change) or 0)
 
 
 def read_head(connection: ReadConnection, generation: int | None = None) -> Head:
     """The state of a generation that a connection sees; of the current one for None."""
     ((change, token),) = statements.HEAD.rows(connection, generation=generation)
     return Head(change, token)
-
-
-def token_at(connection: ReadConnection, number: int, generation: int | None = None) -> int | None:
-    """The token of the commit that a change belongs to, None if there is no such change."""
-    if not number:
-        return 0
-    token: int | None = statements.TOKEN_AT.scalar(connection, number=number, generation=generation)
-    return token
-
-
-def _texts(connection: ReadConnection, rows: Sequence[Sequence[Any]]) -> list[ChunkText]:
-    unknown = {collection for *_, collection, language in rows if language is None}
-    main = main_languages_of(connection, unknown)
-
-    def made(row: Sequence[Any]) -> ChunkText:
-        key, owner, title, headings, text, collection, language = row
-        try:
-            context = in_context(title, text, headings=heading_path_of(headings))
-            if not all(isinstance(value, str | None) for value in (title, text, language)):
-                raise TypeError("a text is of another type")
-            return ChunkText(key, owner, context, language or main.get(collection), language)
-        except MALFORMED as exc:
-            raise UnreadableRow(f"the chunk {key} of the collection {collection!r}", exc) from exc
-
-    return list(readable(made, rows))
-
-
-def stored_vectors(
-    connection: ReadConnection, keys: Iterable[int], *, model_id: str
-) -> list[Sequence[Any]]:
-    """Those of `keys` that have vectors, ascending, and these as stored."""
-    rows: list[Sequence[Any]] = []
-    for some in in_batches(sorted(keys)):
-        rows += statements.VECTORS_OF.rows(connection, keys=some, model_id=model_id)
-    return rows
 
 
 class SqlChangeLog(ChangeLog):
@@ -255,7 +142,7 @@ class SqlChangeLog(ChangeLog):
         self._reader = reader
         self.damaged: set[int] = set()
         """The chunks whose vectors were asked for and are none."""
-        self._tokens: dict[int, int | None] = {}
+        self._tokens: dict[int, int | None] = {0: 0}
         self._removed: tuple[int, int, ChunkKeys] | None = None
 
     @property
@@ -272,23 +159,29 @@ class SqlChangeLog(ChangeLog):
             raise StoreError("this change log belongs to a write; open a view to search")
         return self._reader
 
-    def token_at(self, number: int) -> int | None:
-        if number not in self._tokens:
-            self._tokens[number] = token_at(self.connection, number, self.generation)
-        return self._tokens[number]
+    def token_at(self, seq: int) -> int | None:
+        if seq not in self._tokens:
+            asked = {"number": seq, "generation": self.generation}
+            self._tokens[seq] = statements.TOKEN_AT.scalar(self.connection, **asked)
+        return self._tokens[seq]
 
     def ranges(self, *, since: int, at_once: int = AT_ONCE) -> Iterator[tuple[int, int]]:
-        return ranges(
-            self.connection,
-            since=since,
-            until=self.head.seq,
-            at_once=at_once,
-            generation=self.generation,
-        )
+        """A chunk is a change, so few changes have no more chunks."""
+        start, last = since, self.head.seq
+        while start < last:
+            stop = last
+            if last - start > at_once:
+                asked = {"start": start, "until": last, "skipped": at_once - 1}
+                nth = statements.NTH_CHUNK.scalar(
+                    self.connection, **asked, generation=self.generation
+                )
+                stop = nth or last
+            yield start, stop
+            start = stop
 
     def added_texts(self, start: int, stop: int) -> list[ChunkText]:
         """Those of unknown language have the main language of their collection."""
-        return _texts(self.connection, self._between(statements.ADDED_TEXTS, start, stop))
+        return self._texts(self._between(statements.ADDED_TEXTS, start, stop))
 
     def added_vectors(
         self, start: int, stop: int, *, model_id: str, dimension: int
@@ -305,32 +198,67 @@ class SqlChangeLog(ChangeLog):
         return self._removed[2]
 
     def updated(self, start: int, stop: int) -> ChunkKeys:
-        return np.array(
-            [key for (key,) in self._between(statements.UPDATED, start, stop)], np.int64
-        )
-
-    def _between(
-        self, statement: Statement, start: int, stop: int, **values: str
-    ) -> Sequence[Sequence[Any]]:
-        """What a statement reads of a range of changes."""
-        return statement.rows(
-            self.connection, start=start, stop=stop, generation=self.generation, **values
-        )
+        rows = self._between(statements.UPDATED, start, stop)
+        return np.array([key for (key,) in rows], np.int64)
 
     def texts_of(self, keys: ChunkKeys) -> list[ChunkText]:
         return [
             text
             for some in in_batches(keys.tolist())
-            for text in _texts(
-                self.connection, statements.TEXTS_OF.rows(self.connection, keys=some)
-            )
+            for text in self._texts(statements.TEXTS_OF.rows(self.connection, keys=some))
         ]
 
     def vectors_of(
         self, keys: ChunkKeys, *, model_id: str, dimension: int
     ) -> tuple[ChunkKeys, Vectors]:
-        rows = stored_vectors(self.connection, keys.tolist(), model_id=model_id)
+        rows: list[Sequence[Any]] = []
+        for some in in_batches(sorted(keys.tolist())):
+            rows += statements.VECTORS_OF.rows(self.connection, keys=some, model_id=model_id)
         return self._whole(rows, dimension)
+
+    def fields_of(self, keys: ChunkKeys) -> list[ChunkFields]:
+        chunks = [
+            row
+            for some in in_batches(keys.tolist())
+            for row in statements.CHUNK_PAGES.rows(self.connection, keys=some)
+        ]
+        documents: dict[int, dict[str, tuple[JsonScalar, ...]]] = {}
+        for some in in_batches(sorted({owner for _, owner, _, _ in chunks})):
+            documents |= _document_fields(self.connection, some)
+        found = []
+        for key, owner, first, last in chunks:
+            fields = dict(documents[owner])
+            if first is not None and last is not None:
+                fields["page"] = tuple(range(first, min(last, first + MOST_PAGES) + 1))
+            found.append(ChunkFields(key, str(fields["collection"][0]), fields))
+        return found
+
+    async def run(self, work: Callable[[], T]) -> T:
+        return await self.reader.ask(lambda _connection: work())
+
+    def _between(
+        self, statement: Statement, start: int, stop: int, **values: str
+    ) -> Sequence[Sequence[Any]]:
+        return statement.rows(
+            self.connection, start=start, stop=stop, generation=self.generation, **values
+        )
+
+    def _texts(self, rows: Sequence[Sequence[Any]]) -> list[ChunkText]:
+        unknown = {collection for *_, collection, language in rows if language is None}
+        main = main_languages_of(self.connection, unknown)
+
+        def made(row: Sequence[Any]) -> ChunkText:
+            key, owner, title, headings, text, collection, language = row
+            try:
+                context = in_context(title, text, headings=heading_path_of(headings))
+                if not all(isinstance(value, str | None) for value in (title, text, language)):
+                    raise TypeError("a text is of another type")
+                return ChunkText(key, owner, context, language or main.get(collection), language)
+            except MALFORMED as exc:
+                what = f"the chunk {key} of the collection {collection!r}"
+                raise UnreadableRow(what, exc) from exc
+
+        return list(readable(made, rows))
 
     def _whole(self, rows: Sequence[Sequence[Any]], dimension: int) -> tuple[ChunkKeys, Vectors]:
         keys, vectors = unit_vectors(rows, dimension)
@@ -338,11 +266,28 @@ class SqlChangeLog(ChangeLog):
             self.damaged |= {key for key, _ in rows} - set(keys.tolist())
         return keys, vectors
 
-    def fields_of(self, keys: ChunkKeys) -> list[ChunkFields]:
-        return read_fields(self.connection, keys)
-
-    async def run(self, work: Callable[[], T]) -> T:
-        return await self.reader.ask(lambda _connection: work())
-
 
 AnyIndex = TextIndex[SqlChangeLog] | VectorIndex[SqlChangeLog]
+
+
+def _document_fields(
+    connection: ReadConnection, keys: Sequence[int]
+) -> dict[int, dict[str, tuple[JsonScalar, ...]]]:
+    found: dict[int, dict[str, tuple[JsonScalar, ...]]] = {
+        record.pop("key"): {name: (value,) for name, value in record.items() if value is not None}
+        for record in statements.OWN_FIELDS.records(connection, keys=keys)
+    }
+    values: dict[tuple[int, str], list[JsonScalar]] = defaultdict(list)
+    for owner, field, kind, text, number in statements.ATTRIBUTES.rows(connection, keys=keys):
+        if kind == "text":
+            values[owner, field].append(str(text))
+        elif kind == "boolean":
+            values[owner, field].append(bool(number))
+        elif isinstance(number, int | float):
+            values[owner, field].append(number)
+        else:  # a driver's decimal
+            exact = int(number) if number == int(number) else float(number)
+            values[owner, field].append(exact)
+    for (document, field), some in values.items():
+        found[document][field] = tuple(some)
+    return found

@@ -1,283 +1,209 @@
-"""What may be wrong with the rows of a base, for every SQL store.
-
-Plain functions over a Connection, as in `read`; each gives the findings that matter.
-"""
+"""What may be wrong with the rows of a base, for every SQL store."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
-
-import numpy as np
-from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, func, select
+from typing import Any, Literal
 
 from lagotto.documents import Document, iso
 from lagotto.indexes.base import REBUILD, Finding
-from lagotto.stores.base import fingerprint
-from lagotto.stores.sql.changelog import ranges
-from lagotto.stores.sql.generations import check_generations
-from lagotto.stores.sql.read import AT_ONCE, are_units, counter, document_of, setting
-from lagotto.stores.sql.tables import (
-    ChunkCacheRow,
-    ChunkRow,
-    ChunkSetRow,
-    ChunkTextRow,
-    DocumentRow,
-    EmbeddingRow,
-    RemovalRow,
-)
-from lagotto.stores.sql.write import CURRENT
+from lagotto.stores.base import BaseConfig, fingerprint
+from lagotto.stores.sql import statements
+from lagotto.stores.sql.changelog import SqlChangeLog
+from lagotto.stores.sql.generations import read_next
+from lagotto.stores.sql.read import document_of, in_batches, read_config, unit_vectors
+from lagotto.stores.sql.statements import CURRENT, FINDABLE, ReadConnection, Statement
+from lagotto.stores.sql.write import longest_short_text
 
 SHOWN = 5
 """Documents that a finding names."""
 
 MANY_REMOVALS = 10_000
 
-_TEXT_ROW = ChunkTextRow.chunk_key == ChunkRow.key
-_DOCUMENT: BindParameter[int] = bindparam("document_key")
-_DOCUMENTS = select(DocumentRow.__table__).where(DocumentRow.key == _DOCUMENT)
-_CHUNK_TEXTS = (
-    select(ChunkRow.start, ChunkRow.end, ChunkTextRow.text)
-    .join(ChunkTextRow, _TEXT_ROW)
-    .where(ChunkRow.document_key == _DOCUMENT)
-)
-_VECTORS = select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(
-    EmbeddingRow.chunk_key > bindparam("start"),
-    EmbeddingRow.chunk_key <= bindparam("stop"),
-    EmbeddingRow.model_id == bindparam("model"),
-    EmbeddingRow.generation == CURRENT,
-)
-_OWNERS = (
-    select(DocumentRow.collection, DocumentRow.id)
-    .distinct()
-    .join(ChunkRow, ChunkRow.document_key == DocumentRow.key)
-    .where(ChunkRow.key.in_(bindparam("keys", expanding=True)))
-)
 _OWN_HASH = re.compile("[0-9a-f]{32}")
 
+_COUNTS = Statement(f"""
+SELECT
+    (SELECT count(*) FROM document) AS documents,
+    (SELECT count(*) FROM chunk WHERE {FINDABLE}) AS chunks,
+    (SELECT count(*) FROM chunk JOIN document ON document.key = chunk.document_key
+     LEFT JOIN chunk_text ON chunk_text.chunk_key = chunk.key
+     WHERE chunk_text.chunk_key IS NULL AND chunk.generation = {CURRENT}
+     AND length(document.text) > :short) AS without_text,
+    (SELECT count(*) FROM chunk_cache WHERE expires_at <= :now) AS expired,
+    (SELECT count(*) FROM removal) AS removals
+""")
+_WITHOUT_VECTOR = Statement(f"""
+SELECT document.collection, document.id, count(*)
+FROM chunk JOIN document ON document.key = chunk.document_key
+LEFT JOIN embedding ON embedding.chunk_key = chunk.key AND embedding.model_id = :model
+WHERE {FINDABLE} AND embedding.chunk_key IS NULL
+GROUP BY document.collection, document.id ORDER BY document.collection, document.id
+""")
+_MODELS = Statement(
+    f"SELECT model_id, count(*) FROM embedding WHERE generation = {CURRENT} GROUP BY model_id"
+)
+_FORMER_CONTENTS = Statement("""
+SELECT document.collection, document.id
+FROM document JOIN chunk_set ON chunk_set.document_key = document.key
+WHERE chunk_set.content_hash <> document.content_hash ORDER BY document.collection, document.id
+""")
+_DOCUMENTS = Statement("SELECT collection, id, key FROM document ORDER BY collection, id")
+_CHUNK_TEXTS = Statement("""
+SELECT chunk.start, chunk."end", chunk_text.text
+FROM chunk JOIN chunk_text ON chunk_text.chunk_key = chunk.key WHERE chunk.document_key = :document
+""")
+_OWNERS = Statement("""
+SELECT DISTINCT document.collection, document.id
+FROM document JOIN chunk ON chunk.document_key = document.key WHERE chunk.key IN (:keys key)
+""")
+_GENERATIONS = Statement("SELECT generation, count(*) FROM chunk GROUP BY generation")
 
-def check_rows(connection: Connection, *, short: int = 0) -> list[Finding]:
-    """What a base holds, and which of its rows are inconsistent.
 
-    The chunks of documents with at most `short` characters have no texts of their own.
-    """
+def check_rows(connection: ReadConnection) -> list[Finding]:
+    """What a base holds, and which of its rows are inconsistent."""
+    config = read_config(connection)
+    asked = {"short": longest_short_text(connection), "now": iso(datetime.now(UTC))}
+    (counts,) = _COUNTS.records(connection, **asked)
     return [
-        _summary(connection),
-        *_unfinished_copy(connection),
-        *_chunks_without_vectors(connection),
-        *_other_models(connection),
-        *_former_contents(connection),
-        *_lost_texts(connection, short),
+        *_summary(config, counts),
+        *_derived(connection, config, counts),
         *_changed_documents(connection),
-        *_damaged_vectors(connection),
-        *_expired(connection),
-        *_removals(connection),
-        *check_generations(connection),
+        *_damaged_vectors(connection, config),
+        *_leftovers(counts),
+        *_generations(connection, config),
     ]
 
 
-def _summary(connection: Connection) -> Finding:
-    documents = connection.scalar(select(func.count()).select_from(DocumentRow))
-    model = setting(connection, "model_id")
-    made = f"{model} (dimension {setting(connection, 'dimension')})" if model else "no model yet"
-    what = f"{documents} documents, {_findable(connection)} chunks, vectors of {made}"
-    return Finding(level="ok", what=what)
+def _finding(level: Literal["note", "problem"], what: str, advice: str) -> Finding:
+    return Finding(level=level, what=what, advice=advice)
 
 
-def _unfinished_copy(connection: Connection) -> list[Finding]:
-    source = setting(connection, "unfinished_copy_of")
-    if source is None:
-        return []
-    return [
-        Finding(
-            level="problem",
-            what=f"it is an unfinished copy of {source}, and lacks some of its documents",
-            advice="unless the copy is running, run `lagotto copy` again to complete it",
+def _summary(config: BaseConfig, counts: dict[str, int]) -> Iterator[Finding]:
+    model = config.model_id
+    made = f"{model} (dimension {config.dimension})" if model else "no model yet"
+    what = f"{counts['documents']} documents, {counts['chunks']} chunks, vectors of {made}"
+    yield Finding(level="ok", what=what)
+    if source := config.unfinished_copy_of:
+        yield _finding(
+            "problem",
+            f"it is an unfinished copy of {source}, and lacks some of its documents",
+            "unless the copy is running, run `lagotto copy` again to complete it",
         )
-    ]
 
 
-def _findable(connection: Connection) -> int:
-    findable = (ChunkRow.level != "parent", ChunkRow.generation == CURRENT)
-    return connection.scalar(select(func.count()).where(*findable)) or 0
-
-
-def _chunks_without_vectors(connection: Connection) -> list[Finding]:
-    own = and_(
-        EmbeddingRow.chunk_key == ChunkRow.key,
-        EmbeddingRow.model_id == (setting(connection, "model_id") or ""),
-    )
-    statement = (
-        select(DocumentRow.collection, DocumentRow.id, func.count().label("chunks"))
-        .select_from(ChunkRow)
-        .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
-        .outerjoin(EmbeddingRow, own)
-        .where(
-            ChunkRow.level != "parent",
-            ChunkRow.generation == CURRENT,
-            EmbeddingRow.chunk_key.is_(None),
+def _derived(
+    connection: ReadConnection, config: BaseConfig, counts: dict[str, int]
+) -> Iterator[Finding]:
+    """What is derived from documents by nothing, by another model or from other contents."""
+    if rows := _WITHOUT_VECTOR.rows(connection, model=config.model_id or ""):
+        yield _add_again(f"{sum(row[2] for row in rows)} chunks have no vector: {_named(rows)}")
+    counted = _MODELS.rows(connection)
+    others = sorted(f"{model} ({count})" for model, count in counted if model != config.model_id)
+    if others:
+        yield _finding(
+            "problem",
+            f"there are vectors of other models than {config.model_id}: {', '.join(others)}",
+            "make a new base and add the documents to it",
         )
-        .group_by(DocumentRow.collection, DocumentRow.id)
-        .order_by(DocumentRow.collection, DocumentRow.id)
-    )
-    rows = connection.execute(statement).all()
-    if not rows:
-        return []
-    chunks = sum(row.chunks for row in rows)
-    return [_add_again(f"{chunks} chunks have no vector: {_named(rows)}")]
+    if rows := _FORMER_CONTENTS.rows(connection):
+        yield _add_again(f"the chunks are of a former content: {_named(rows)}")
+    if lost := counts["without_text"]:
+        what = f"{lost} chunks have no stored text, which slows reading them"
+        yield _finding("note", what, REBUILD)
 
 
-def _other_models(connection: Connection) -> list[Finding]:
-    counted = (
-        select(EmbeddingRow.model_id, func.count())
-        .where(EmbeddingRow.generation == CURRENT)
-        .group_by(EmbeddingRow.model_id)
-    )
-    own = setting(connection, "model_id")
-    others = [f"{model} ({count})" for model, count in connection.execute(counted) if model != own]
-    if not others:
-        return []
-    return [
-        Finding(
-            level="problem",
-            what=f"there are vectors of other models than {own}: {', '.join(sorted(others))}",
-            advice="make a new base and add the documents to it",
-        )
-    ]
-
-
-def _former_contents(connection: Connection) -> list[Finding]:
-    statement = (
-        select(DocumentRow.collection, DocumentRow.id)
-        .join(ChunkSetRow, ChunkSetRow.document_key == DocumentRow.key)
-        .where(ChunkSetRow.content_hash != DocumentRow.content_hash)
-        .order_by(DocumentRow.collection, DocumentRow.id)
-    )
-    rows = connection.execute(statement).all()
-    return [_add_again(f"the chunks are of a former content: {_named(rows)}")] if rows else []
-
-
-def _lost_texts(connection: Connection, short: int) -> list[Finding]:
-    statement = (
-        select(func.count())
-        .select_from(ChunkRow)
-        .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
-        .outerjoin(ChunkTextRow, _TEXT_ROW)
-        .where(
-            ChunkTextRow.chunk_key.is_(None),
-            ChunkRow.generation == CURRENT,
-            func.length(DocumentRow.text) > short,
-        )
-    )
-    count = connection.scalar(statement)
-    if not count:
-        return []
-    what = f"{count} chunks have no stored text, which slows reading them"
-    return [Finding(level="note", what=what, advice=REBUILD)]
-
-
-def _damaged_vectors(connection: Connection) -> list[Finding]:
-    """A vector that is not of length 1 could outrank all others."""
-    size = 4 * int(setting(connection, "dimension") or 0)
-    model = setting(connection, "model_id") or ""
-    damaged: list[int] = []
-    for start, stop in ranges(connection, since=0, until=counter(connection, "change")):
-        values = {"start": start, "stop": stop, "model": model}
-        rows = connection.execute(_VECTORS, values).all()
-        damaged += _not_units([(key, stored) for key, stored in rows], size=size)
-    if not damaged:
-        return []
-    named: list[Row[tuple[str, str]]] = []
-    for start in range(0, len(damaged), AT_ONCE):
-        named += connection.execute(_OWNERS, {"keys": damaged[start : start + AT_ONCE]})
-    owners = sorted(set(map(tuple, named)))
-    return [_add_again(f"{len(damaged)} vectors are damaged: {_named(owners)}")]
-
-
-def _not_units(rows: Sequence[tuple[int, bytes]], *, size: int) -> list[int]:
-    """The keys of the vectors that have another dimension than the model, or another length."""
-    whole = [(key, stored) for key, stored in rows if len(stored) == size]
-    vectors = np.frombuffer(b"".join(stored for _, stored in whole), "<f4")
-    units = are_units(vectors.reshape(len(whole), -1)) if whole else ()
-    sound = {key for (key, _), is_unit in zip(whole, units, strict=True) if is_unit}
-    return [key for key, _ in rows if key not in sound]
-
-
-def _changed_documents(connection: Connection) -> list[Finding]:
+def _changed_documents(connection: ReadConnection) -> Iterator[Finding]:
     """Documents that are not what their hashes say, and chunks that are not of their document.
 
     A document at a time is read to compare them.
     """
-    statement = select(DocumentRow.collection, DocumentRow.id, DocumentRow.key)
-    rows = connection.execute(statement.order_by(DocumentRow.collection, DocumentRow.id)).all()
     changed, other = [], []
-    for row in rows:
-        document = _whole_document(connection, row.key)
+    for row in _DOCUMENTS.rows(connection):
+        document = _whole_document(connection, *row[:2])
         if document is None:
             changed.append(row)
-        elif not _has_its_texts(connection, row.key, document.text):
+        elif any(
+            document.text[start:end] != stored
+            for start, end, stored in _CHUNK_TEXTS.rows(connection, document=row[2])
+        ):
             other.append(row)
-    found = []
     if changed:
-        found.append(_add_again(f"documents are not what their hashes say: {_named(changed)}"))
+        yield _add_again(f"documents are not what their hashes say: {_named(changed)}")
     if other:
-        what = f"the texts of chunks are not those of the document: {_named(other)}"
-        found.append(_add_again(what))
-    return found
+        yield _add_again(f"the texts of chunks are not those of the document: {_named(other)}")
 
 
-def _whole_document(connection: Connection, document_key: int) -> Document | None:
+def _whole_document(connection: ReadConnection, collection: str, name: str) -> Document | None:
     """A document, None if it is damaged.
 
     `content_hash` may also be the caller's own, such as an ETag; it is compared if it has the form
     of ours.
     """
-    row = connection.execute(_DOCUMENTS, {"document_key": document_key}).one()
+    named = {"collection": collection, "document_id": name}
+    (record,) = statements.DOCUMENT.records(connection, **named)
     try:
-        document = document_of(row._mapping)
+        document = document_of(record)
         plain = document.model_dump(exclude={"content_hash"})
         content_hash = Document.model_validate(plain).content_hash
     except ValueError:
         return None
     ours = _OWN_HASH.fullmatch(document.content_hash) is not None
-    if (ours and document.content_hash != content_hash) or fingerprint(document) != row.fingerprint:
-        return None
-    return document
+    same = document.content_hash == content_hash or not ours
+    return document if same and fingerprint(document) == record["fingerprint"] else None
 
 
-def _has_its_texts(connection: Connection, document_key: int, text: str) -> bool:
-    chunks = connection.execute(_CHUNK_TEXTS, {"document_key": document_key})
-    return all(text[start:end] == stored for start, end, stored in chunks)
+def _damaged_vectors(connection: ReadConnection, config: BaseConfig) -> Iterator[Finding]:
+    """A vector that is not of length 1 could outrank all others."""
+    changes = SqlChangeLog(connection)
+    damaged: list[int] = []
+    for start, stop in changes.ranges(since=0):
+        asked = {"start": start, "stop": stop, "generation": None, "model_id": config.model_id}
+        rows = statements.ADDED_VECTORS.rows(connection, **asked)
+        whole, _ = unit_vectors(rows, config.dimension or 0, warn=False)
+        damaged += {key for key, _ in rows} - set(whole.tolist())
+    if damaged:
+        owners = {
+            (collection, name)
+            for some in in_batches(damaged)
+            for collection, name in _OWNERS.rows(connection, keys=some)
+        }
+        yield _add_again(f"{len(damaged)} vectors are damaged: {_named(sorted(owners))}")
 
 
-def _expired(connection: Connection) -> list[Finding]:
-    expired = ChunkCacheRow.expires_at <= iso(datetime.now(UTC))
-    count = connection.scalar(select(func.count()).select_from(ChunkCacheRow).where(expired))
-    if not count:
-        return []
-    what = f"{count} sets of cached chunks have expired"
-    return [
-        Finding(level="note", what=what, advice="the next search that caches chunks drops them")
-    ]
-
-
-def _removals(connection: Connection) -> list[Finding]:
+def _leftovers(counts: dict[str, int]) -> Iterator[Finding]:
     """Removals stay in the change log for a while, for indexes that have not applied them."""
-    count = connection.scalar(select(func.count()).select_from(RemovalRow)) or 0
-    if count < max(MANY_REMOVALS, _findable(connection)):
-        return []
-    what = f"{count} removed chunks are still in the change log, more than there are chunks"
-    return [Finding(level="note", what=what, advice="`lagotto copy` makes a base without them")]
+    if counts["expired"]:
+        what = f"{counts['expired']} sets of cached chunks have expired"
+        yield _finding("note", what, "the next search that caches chunks drops them")
+    if counts["removals"] >= max(MANY_REMOVALS, counts["chunks"]):
+        what = f"{counts['removals']} removed chunks are still in the change log, more than there"
+        yield _finding("note", f"{what} are chunks", "`lagotto copy` makes a base without them")
+
+
+def _generations(connection: ReadConnection, config: BaseConfig) -> Iterator[Finding]:
+    """Whether a rebuild was left unfinished, or did not come to delete what it replaced."""
+    counts: dict[int, int] = dict(map(tuple, _GENERATIONS.rows(connection)))
+    if (following := read_next(connection)) is not None:
+        made = counts.pop(following.generation, 0)
+        yield _finding(
+            "note",
+            f"there is an unfinished rebuild ({made} chunks); searches do not see it",
+            "unless it is running, run `lagotto rebuild` with the same options to continue it",
+        )
+    counts.pop(config.generation, None)
+    if counts:
+        what = f"there are {sum(counts.values())} chunks from before a rebuild, which are not used"
+        yield _finding("note", what, "the next `lagotto rebuild` deletes them")
 
 
 def _add_again(what: str) -> Finding:
     advice = "remove these documents with `lagotto remove ID` and add them again"
-    return Finding(level="problem", what=what, advice=advice)
+    return _finding("problem", what, advice)
 
 
 def _named(rows: Sequence[Sequence[Any]]) -> str:
-    """The first documents by collection and id."""
     names = [f"{row[0]}/{row[1]}" for row in rows[:SHOWN]]
     return ", ".join([*names, f"and {len(rows) - SHOWN} more"] if len(rows) > SHOWN else names)

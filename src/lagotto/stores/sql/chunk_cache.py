@@ -22,8 +22,8 @@ from lagotto.documents import Chunk, Document, Span, chunk_id, iso
 from lagotto.errors import StoreDamagedError, StoreError
 from lagotto.stores.base import CachedChunks, CacheKey
 from lagotto.stores.sql import statements
-from lagotto.stores.sql.read import asked_names, keys_by_name, name_batches
-from lagotto.stores.sql.statements import ReadConnection
+from lagotto.stores.sql.read import named_records
+from lagotto.stores.sql.statements import Read, ReadConnection
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -51,18 +51,16 @@ KEPT = (
 """The fields of a chunk that are kept, in this order, followed by the index of its parent."""
 
 
-class Read(Protocol):
-    """Runs a function over a connection, of one state of the base; failures are StoreErrors."""
-
-    async def __call__(self, work: Callable[[ReadConnection], T], /) -> T: ...
-
-
 class Write(Protocol):
-    """Runs one that changes what belongs to the documents named, or to any for None."""
+    """Runs a function that changes what belongs to the documents named, or to any for None."""
 
     async def __call__(
         self, work: Callable[[Connection], T], names: Collection[tuple[str, str]] | None, /
     ) -> T: ...
+
+
+MADE_OF = CacheKey._fields[2:]
+"""What tells the sets of a document from each other."""
 
 
 class SqlChunkCache:
@@ -80,15 +78,19 @@ class SqlChunkCache:
             return {}
         if bad:
             log.warning("%d sets of cached chunks are damaged; they are rebuilt", len(bad))
-            await self._try(lambda connection: _delete_sets(connection, bad), bad)
+            await self._try(lambda connection: _replace_sets(connection, dict.fromkeys(bad)), bad)
         return found
 
     async def save(self, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None) -> None:
         if entries:
-            await self._try(lambda connection: _save_sets(connection, entries, ttl=ttl), entries)
+            await self._try(lambda connection: _replace_sets(connection, entries, ttl=ttl), entries)
 
     async def clear(self) -> int:
-        return await self._write(_delete_all, None)
+        from sqlalchemy import delete
+
+        from lagotto.stores.sql.tables import ChunkCacheRow
+
+        return await self._write(lambda conn: conn.execute(delete(ChunkCacheRow)).rowcount, None)
 
     async def _try(self, work: Callable[[Connection], None], keys: Collection[CacheKey]) -> None:
         """Write if that is possible right now; a search doesn't fail for its cache."""
@@ -103,30 +105,31 @@ def load_sets(
 ) -> tuple[dict[CacheKey, CachedChunks], list[CacheKey]]:
     """What is kept and has not expired, of `keys`, and the keys of damaged rows."""
     now = iso(datetime.now(UTC))
-    wanted = set(keys)
     makers = {
         "chunkers": sorted({key.chunker_id for key in keys}),
         "models": sorted({key.model_id for key in keys}),
     }
     found: dict[CacheKey, CachedChunks] = {}
     bad: list[CacheKey] = []
-    for names in name_batches(key[:2] for key in keys):
-        for record in statements.CACHED_CHUNKS.records(connection, **asked_names(names), **makers):
-            key = CacheKey(*(record[field] for field in CacheKey._fields))
-            if key not in wanted:
-                continue
-            kept = _cached_chunks(key, record)
-            if kept is None:
-                bad.append(key)
-            elif record["expires_at"] is None or record["expires_at"] > now:
-                found[key] = kept
+    wanted, names = set(keys), [key[:2] for key in keys]
+    for record in named_records(connection, statements.CACHED_CHUNKS, names, **makers):
+        key = CacheKey(record["collection"], record["id"], *(record[name] for name in MADE_OF))
+        if key not in wanted:
+            continue
+        if (kept := _cached_chunks(key, record)) is None:
+            bad.append(key)
+        elif record["expires_at"] is None or record["expires_at"] > now:
+            found[key] = kept
     return found, bad
 
 
-def _save_sets(
-    connection: Connection, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None
+def _replace_sets(
+    connection: Connection,
+    entries: Mapping[CacheKey, CachedChunks | None],
+    *,
+    ttl: float | None = None,
 ) -> None:
-    """Save sets whose documents still have this content, and delete expired ones."""
+    """Save sets whose documents still have this content, None to delete one, and expired ones."""
     from sqlalchemy import delete, insert
 
     from lagotto.stores.sql.tables import ChunkCacheRow
@@ -134,63 +137,26 @@ def _save_sets(
     now = datetime.now(UTC)
     expires = None if ttl is None else iso(now + timedelta(seconds=ttl))
     connection.execute(delete(ChunkCacheRow).where(ChunkCacheRow.expires_at <= iso(now)))
-    documents = _current_documents(connection, entries)
-    kept = {key: entry for key, entry in entries.items() if key[:3] in documents}
-    _delete_sets(connection, list(kept))
-    rows = [
-        _row(documents[key[:3]], key, entry, created_at=iso(now), expires_at=expires)
-        for key, entry in kept.items()
-    ]
+    records = named_records(connection, statements.DOCUMENT_KEYS, [key[:2] for key in entries])
+    documents = {
+        (record["collection"], record["id"], record["content_hash"]): record["key"]
+        for record in records
+    }
+    rows = []
+    for key, entry in entries.items():
+        if (document := documents.get(key[:3])) is None:
+            continue
+        named = {"document_key": document, **{name: getattr(key, name) for name in MADE_OF}}
+        connection.execute(delete(ChunkCacheRow).filter_by(**named))
+        if entry is not None:
+            rows.append(named | _row(key, entry, created_at=iso(now), expires_at=expires))
     if rows:
         connection.execute(insert(ChunkCacheRow), rows)
 
 
-def _current_documents(
-    connection: ReadConnection, keys: Mapping[CacheKey, object]
-) -> dict[tuple[str, ...], int]:
-    """Keys of the documents that still have the content, by collection, id and content."""
-    found: dict[tuple[str, ...], int] = {}
-    for names in name_batches(key[:2] for key in keys):
-        rows = statements.DOCUMENT_KEYS.rows(connection, **asked_names(names))
-        found |= {(collection, name, content): key for collection, name, content, key in rows}
-    return found
-
-
-def _delete_sets(connection: Connection, keys: Sequence[CacheKey]) -> None:
-    from sqlalchemy import delete
-
-    from lagotto.stores.sql.tables import ChunkCacheRow
-
-    documents = keys_by_name(connection, [key[:2] for key in keys])
-    for key in keys:
-        connection.execute(
-            delete(ChunkCacheRow).where(
-                ChunkCacheRow.document_key == documents.get(key[:2]),
-                ChunkCacheRow.content_hash == key.content_hash,
-                ChunkCacheRow.chunker_id == key.chunker_id,
-                ChunkCacheRow.model_id == key.model_id,
-            )
-        )
-
-
-def _delete_all(connection: Connection) -> int:
-    """Delete all sets; how many there were."""
-    from sqlalchemy import delete
-
-    from lagotto.stores.sql.tables import ChunkCacheRow
-
-    return connection.execute(delete(ChunkCacheRow)).rowcount
-
-
 def _row(
-    document_key: int,
-    key: CacheKey,
-    entry: CachedChunks,
-    *,
-    created_at: str,
-    expires_at: str | None,
+    key: CacheKey, entry: CachedChunks, *, created_at: str, expires_at: str | None
 ) -> dict[str, Any]:
-    """The row of a set of chunks."""
     indices = {chunk.id: index for index, chunk in enumerate(entry.chunks)}
     spans = [
         [*(getattr(chunk, field) for field in KEPT), indices.get(chunk.parent_id or "")]
@@ -198,15 +164,12 @@ def _row(
     ]
     contents = {"dimension": entry.vectors.shape[1], "spans": spans}
     row = {
-        "content_hash": key.content_hash,
-        "chunker_id": key.chunker_id,
-        "model_id": key.model_id,
         "chunks": json.dumps(contents, ensure_ascii=False, separators=(",", ":")).encode(),
         "vectors": entry.vectors.astype("<f4").tobytes(),
         "created_at": created_at,
         "expires_at": expires_at,
     }
-    return {**row, "document_key": document_key, "checksum": _checksum(key, row)}
+    return {**row, "checksum": _checksum(key, row)}
 
 
 def _cached_chunks(key: CacheKey, row: Mapping[Any, Any]) -> CachedChunks | None:

@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Connection, CursorResult, bindparam, delete, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection, delete, insert, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from lagotto.documents import Metadata
 from lagotto.stores.base import KeyedValue, NewValue, SourceDocument, SourceFile
 from lagotto.stores.sql import statements
-from lagotto.stores.sql.read import AT_ONCE, setting
-from lagotto.stores.sql.statements import ReadConnection
-from lagotto.stores.sql.tables import DocumentRow, SourceFileRow
+from lagotto.stores.sql.read import in_batches, setting
+from lagotto.stores.sql.statements import Read, ReadConnection
 from lagotto.stores.sql.tables import KeyedValueRow as Row
+from lagotto.stores.sql.tables import SourceFileRow
 from lagotto.stores.sql.write import put_setting
 
 T = TypeVar("T")
@@ -24,95 +24,75 @@ T = TypeVar("T")
 GIVEN = "given_metadata:"
 """The setting, of each collection, with the metadata that was given for paths."""
 
+ALL = 2**62
+
+_INSERT: Mapping[str, Callable[..., Any]] = {
+    "sqlite": sqlite.insert,
+    "postgresql": postgresql.insert,
+}
+
 
 class Run(Protocol):
-    """Runs a function in a transaction."""
+    """Runs a function in a transaction that changes the base."""
 
     def __call__(self, function: Callable[[Connection], T], /) -> Awaitable[T]: ...
-
-
-class Peek(Protocol):
-    """Runs a function that reads a row or two, where it is: a change of threads takes longer."""
-
-    def __call__(self, function: Callable[[ReadConnection], T], /) -> Awaitable[T]: ...
-
-
-ALL = 2**62
 
 
 class SqlSourceFiles:
     """Keeps them in a table."""
 
-    def __init__(self, *, read: Run, write: Run) -> None:
+    def __init__(self, *, read: Read, write: Run) -> None:
         self._read = read
         self._write = write
 
     async def documents(self, collection: str) -> list[SourceDocument]:
-        def read(connection: Connection) -> list[SourceDocument]:
-            rows = connection.execute(_DOCUMENTS, {"of_collection": collection})
-            return [SourceDocument(*row) for row in rows]
-
-        return await self._read(read)
+        rows = partial(statements.SOURCE_DOCUMENTS.rows, collection=collection)
+        return [SourceDocument(*row) for row in await self._read(rows)]
 
     async def load(self, collection: str) -> dict[str, SourceFile]:
-        def read(connection: Connection) -> dict[str, SourceFile]:
-            rows = connection.execute(_FILES, {"of_collection": collection})
-            return {row[0]: SourceFile(*row[1:]) for row in rows}
-
-        return await self._read(read)
+        rows = partial(statements.SOURCE_FILES.rows, collection=collection)
+        return {source: SourceFile(*state) for source, *state in await self._read(rows)}
 
     async def save(
         self, collection: str, files: Mapping[str, SourceFile], *, gone: Collection[str] = ()
     ) -> None:
         def write(connection: Connection) -> None:
-            outdated = sorted({*files, *gone})
-            for start in range(0, len(outdated), AT_ONCE):
-                some = SourceFileRow.source.in_(outdated[start : start + AT_ONCE])
-                in_collection = SourceFileRow.collection == collection
-                connection.execute(delete(SourceFileRow).where(in_collection, some))
-            if rows := [_row(collection, source, file) for source, file in files.items()]:
+            for some in in_batches(sorted({*files, *gone})):
+                named = (SourceFileRow.collection == collection, SourceFileRow.source.in_(some))
+                connection.execute(delete(SourceFileRow).where(*named))
+            rows = [
+                {"collection": collection, "source": source, **file._asdict()}
+                for source, file in files.items()
+            ]
+            if rows:
                 connection.execute(insert(SourceFileRow), rows)
 
         if files or gone:
             await self._write(write)
 
     async def path_metadata(self, collection: str) -> dict[str, Metadata]:
-        return await self._read(partial(_given, collection=collection))
+        return await self._read(partial(_path_metadata, collection=collection))
 
     async def set_path_metadata(self, collection: str, metadata: Mapping[str, Metadata]) -> None:
         def write(connection: Connection) -> None:
-            every = {**_given(connection, collection=collection), **metadata}
+            every = {**_path_metadata(connection, collection=collection), **metadata}
             put_setting(connection, f"{GIVEN}{collection}", json.dumps(every))
 
         await self._write(write)
 
 
-def _given(connection: Connection, *, collection: str) -> dict[str, Metadata]:
+def _path_metadata(connection: ReadConnection, *, collection: str) -> dict[str, Metadata]:
     stored: dict[str, Metadata] = json.loads(setting(connection, f"{GIVEN}{collection}") or "{}")
     return stored
 
 
-def _row(collection: str, source: str, file: SourceFile) -> dict[str, Any]:
-    return {"collection": collection, "source": source, **file._asdict()}
-
-
-_DOCUMENTS = select(
-    DocumentRow.id, DocumentRow.source, DocumentRow.content_hash, DocumentRow.fingerprint
-).where(DocumentRow.collection == bindparam("of_collection"))
-_FILES = select(
-    SourceFileRow.source,
-    SourceFileRow.path,
-    SourceFileRow.size,
-    SourceFileRow.mtime_ns,
-    SourceFileRow.options,
-    SourceFileRow.documents,
-).where(SourceFileRow.collection == bindparam("of_collection"))
-
-
 class SqlKeyedValues:
-    """Keeps them in a table."""
+    """Keeps them in a table.
 
-    def __init__(self, *, peek: Peek, read: Run, write: Run) -> None:
+    `peek` reads a row or two where it is: a change of threads takes longer.
+    """
+
+    def __init__(self, *, peek: Read, read: Read, write: Run) -> None:
         self._peek = peek
         self._read = read
         self._write = write
@@ -122,17 +102,15 @@ class SqlKeyedValues:
         return _value(found[0]) if found else None
 
     async def data(self, kind: str, name: str) -> bytes | None:
-        def read(connection: Connection) -> bytes | None:
-            found = connection.execute(select(Row.data).where(*_named(kind, name))).scalar()
-            return None if found is None else bytes(found)
-
-        return await self._read(read)
+        read = partial(statements.KEYED_DATA.scalar, kind=kind, name=name)
+        found: bytes | None = await self._read(read)
+        return found
 
     async def items(
         self, kind: str, *, after: str = "", limit: int | None = None
     ) -> list[KeyedValue]:
+        run = self._peek if limit == 1 else self._read
         most = ALL if limit is None else limit
-        run: Peek = self._peek if most == 1 else self._read
         rows = partial(statements.KEYED_VALUES.rows, kind=kind, after=after, most=most)
         return [_value(row) for row in await run(rows)]
 
@@ -148,33 +126,20 @@ class SqlKeyedValues:
         fields: dict[str, Any] = {"value": dict(value)}
         if data is not None:
             fields["data"] = data
-
-        def replace(connection: Connection) -> bool:
-            versions = () if expected is None else (Row.version == expected,)
-            changed: CursorResult[Any] = connection.execute(
-                update(Row)
-                .where(*_named(kind, name), *versions)
-                .values(version=Row.version + 1, **fields)
-            )
-            return changed.rowcount > 0
-
-        def create(connection: Connection) -> bool:
-            if connection.execute(select(Row.name).where(*_named(kind, name))).first():
-                return False
-            try:
-                with connection.begin_nested():
-                    connection.execute(
-                        insert(Row).values(kind=kind, name=name, version=1, **fields)
-                    )
-            except IntegrityError:  # another process was faster
-                return False
-            return True
+        changed = {"version": Row.version + 1, **fields}
 
         def write(connection: Connection) -> bool:
-            """All in one transaction: each costs a wait for other writers, and for the disk."""
+            new = _INSERT[connection.dialect.name](Row).values(
+                kind=kind, name=name, version=1, **fields
+            )
             if expected is None:
-                return replace(connection) or create(connection) or replace(connection)
-            return replace(connection) if expected else create(connection)
+                statement = new.on_conflict_do_update(index_elements=["kind", "name"], set_=changed)
+            elif expected == 0:
+                statement = new.on_conflict_do_nothing()
+            else:
+                named = (*_named(kind, name), Row.version == expected)
+                statement = update(Row).where(*named).values(**changed)
+            return connection.execute(statement.returning(Row.version)).first() is not None
 
         return await self._write(write)
 
@@ -183,11 +148,8 @@ class SqlKeyedValues:
         await self._write(lambda connection: connection.execute(insert(Row), rows))
 
     async def remove(self, kind: str, name: str) -> bool:
-        def write(connection: Connection) -> bool:
-            gone: CursorResult[Any] = connection.execute(delete(Row).where(*_named(kind, name)))
-            return gone.rowcount > 0
-
-        return await self._write(write)
+        gone = delete(Row).where(*_named(kind, name)).returning(Row.version)
+        return await self._write(lambda connection: connection.execute(gone).first() is not None)
 
 
 def _value(row: Sequence[Any]) -> KeyedValue:

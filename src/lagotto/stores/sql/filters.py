@@ -4,41 +4,19 @@ from __future__ import annotations
 
 from collections.abc import (
     AsyncIterator,
-    Awaitable,
-    Callable,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto.documents import Chunk, Document, JsonScalar
-from lagotto.filters import (
-    And,
-    Contains,
-    Eq,
-    Exists,
-    FieldRef,
-    Filter,
-    Gt,
-    Gte,
-    In,
-    Lt,
-    Lte,
-    Ne,
-    Not,
-    NotIn,
-    Or,
-    conditions,
-    fields,
-    matches,
-    merged,
-)
+from lagotto.filters import And, Eq, Filter, Not, Or, algebra, conditions, fields, matches, merged
 from lagotto.filters.algebra import ScalarKind, depth, kind_of
 from lagotto.filters.evaluate import (
     metadata_fields,
@@ -46,10 +24,11 @@ from lagotto.filters.evaluate import (
     other_kind_notes,
     unknown_field_notes,
 )
+from lagotto.filters.fields import FieldRef
 from lagotto.indexes.base import ChunkKeys, FilterKeys
 from lagotto.stores.sql import statements
 from lagotto.stores.sql.read import document_of, read_chunks
-from lagotto.stores.sql.statements import FINDABLE, OUTLINE, WHOLE, ReadConnection, Statement
+from lagotto.stores.sql.statements import FINDABLE, OUTLINE, WHOLE, Read, ReadConnection, Statement
 
 PAGE = 500
 """Documents that a listing reads at once."""
@@ -61,9 +40,6 @@ deep, which a condition adds one or two to; and planning takes longer than sever
 DEEP = 16
 """Levels of one statement: SQLite's parser keeps at most 100 words that wait for their ends."""
 
-Page = tuple[list[Document], tuple[str, str] | None]
-"""Documents, and the collection and id after which the next page starts."""
-
 
 class DocumentName(NamedTuple):
     """What a document is called: by the database, and by its collection and id."""
@@ -73,23 +49,8 @@ class DocumentName(NamedTuple):
     id: str
 
 
-class BoundSql(NamedTuple):
-    """SQL with the values of its parameters."""
-
-    sql: str
-    values: Mapping[str, Any]
-
-    def rows(self, connection: ReadConnection) -> Sequence[Sequence[Any]]:
-        """All rows."""
-        return Statement(self.sql).rows(connection, **self.values)
-
-    def records(self, connection: ReadConnection) -> list[dict[str, Any]]:
-        """All rows, by the names of their columns."""
-        return Statement(self.sql).records(connection, **self.values)
-
-    def keys(self, connection: ReadConnection) -> ChunkKeys:
-        """The first column, of keys."""
-        return Statement(self.sql).keys(connection, **self.values)
+Condition = tuple[str, Mapping[str, Any]]
+"""SQL with the values of its parameters."""
 
 
 def resolve_filter(connection: ReadConnection, where: Filter) -> FilterKeys:
@@ -98,26 +59,17 @@ def resolve_filter(connection: ReadConnection, where: Filter) -> FilterKeys:
     And the documents, in a file: its text index has them.
     """
     where = merged(where)
-    if concerns_chunks(where) or connection.dialect.name != "sqlite":
-        keys = chunks_that_match(connection, where).keys(connection)
-        return FilterKeys(np.sort(keys), where=where)
-    met, values = _meets(connection, where)
-    documents = BoundSql(f"{_DOCUMENTS} WHERE {met}", values).keys(connection)
-    found = statements.FINDABLE_OF_DOCUMENTS.keys(connection, documents=documents.tolist())
-    return FilterKeys(found, documents, where)
-
-
-def chunks_that_match(connection: ReadConnection, where: Filter) -> BoundSql:
-    """Asks for the keys of the chunks that can be found and match."""
-    where = merged(where)
     met, values = _meets(connection, where)
     if concerns_chunks(where):
-        return BoundSql(f"{_CHUNKS} WHERE {FINDABLE} AND {met}", values)
-    return BoundSql(
-        f"SELECT chunk.key FROM chunk WHERE {FINDABLE} "
-        f"AND chunk.document_key IN ({_DOCUMENTS} WHERE {met})",
-        values,
-    )
+        found = Statement(f"{_CHUNKS} WHERE {FINDABLE} AND {met}").keys(connection, **values)
+        return FilterKeys(np.sort(found), where=where)
+    matching = f"{_DOCUMENTS} WHERE {met}"
+    if connection.dialect.name == "sqlite":
+        documents = Statement(matching).keys(connection, **values)
+        found = statements.FINDABLE_OF_DOCUMENTS.keys(connection, documents=documents.tolist())
+        return FilterKeys(found, documents, where)
+    within = f"SELECT key FROM chunk WHERE {FINDABLE} AND document_key IN ({matching})"
+    return FilterKeys(np.sort(Statement(within).keys(connection, **values)), where=where)
 
 
 COMPARED = 10_000
@@ -151,11 +103,11 @@ def matching_names(connection: ReadConnection, where: Filter) -> list[DocumentNa
     """Keys and names of the documents that match, in order of collection and id."""
     where = merged(where)
     if concerns_chunks(where):
-        found = _listed(connection, where)
-        return [DocumentName(key, item.collection, item.id) for key, item in found]
+        found = _matching(_read_outlines(connection, where), where)
+        return [DocumentName(key, *document.ref) for key, document in found]
     met, values = _meets(connection, where)
     names = f"SELECT key, collection, id FROM document WHERE {met} ORDER BY collection, id"
-    return [DocumentName(*row) for row in BoundSql(names, values).rows(connection)]
+    return [DocumentName(*row) for row in Statement(names).rows(connection, **values)]
 
 
 def read_matching_chunks(
@@ -168,35 +120,25 @@ def read_matching_chunks(
     return read_chunks(connection, collection, document_id)
 
 
-async def paged_documents(
-    read: Callable[[Callable[[ReadConnection], Page]], Awaitable[Page]], where: Filter
-) -> AsyncIterator[Document]:
-    """The documents that match, a page at a time; `read` asks one state of the base."""
-    after: tuple[str, str] | None = None
-    while True:
-        page, after = await read(partial(matching_page, where=where, after=after))
-        for document in page:
-            yield document
-        if after is None:
-            return
-
-
-def matching_page(
-    connection: ReadConnection, where: Filter, after: tuple[str, str] | None, *, size: int = PAGE
-) -> Page:
-    """The next documents that match, after a collection and id; and where the next page starts.
+async def paged_documents(read: Read, where: Filter) -> AsyncIterator[Document]:
+    """The documents that match, a page at a time; `read` asks one state of the base.
 
     A document that matches throughout is on exactly one page, whatever is written between them.
     """
     where = merged(where)
-    records = _read_outlines(connection, where, after=after, size=size)
-    last = (records[-1]["collection"], records[-1]["id"]) if len(records) == size else None
-    return [item for _, item in _matching(records, where)], last
+    after: tuple[str, str] | None = None
 
+    def page(connection: ReadConnection) -> tuple[list[Document], tuple[str, str] | None]:
+        records = _read_outlines(connection, where, after=after, size=PAGE)
+        last = (records[-1]["collection"], records[-1]["id"]) if len(records) == PAGE else None
+        return [document for _, document in _matching(records, where)], last
 
-def _listed(connection: ReadConnection, where: Filter) -> Iterator[tuple[int, Document]]:
-    """Keys of the documents that match, and these."""
-    return _matching(_read_outlines(connection, where), where)
+    while True:
+        documents, after = await read(page)
+        for document in documents:
+            yield document
+        if after is None:
+            return
 
 
 def _read_outlines(
@@ -217,7 +159,7 @@ def _read_outlines(
         sql += " AND (collection, id) > (:after_collection, :after_id)"
         values = {**values, "after_collection": after[0], "after_id": after[1]}
     sql += " ORDER BY collection, id" + (f" LIMIT {size}" if size else "")
-    return BoundSql(sql, values).records(connection)
+    return Statement(sql).records(connection, **values)
 
 
 def _matching(
@@ -234,14 +176,13 @@ _DOCUMENTS = "SELECT document.key FROM document"
 _CHUNKS = "SELECT chunk.key FROM chunk JOIN document ON document.key = chunk.document_key"
 
 
-def _meets(connection: ReadConnection, where: Filter) -> BoundSql:
+def _meets(connection: ReadConnection, where: Filter) -> Condition:
     """A merged filter as a condition; of one with many conditions, the keys of what matches."""
     if _is_small(where):
         return condition(where)
     of_chunks = concerns_chunks(where)
     keys = _keys(connection, where, _CHUNKS if of_chunks else _DOCUMENTS).tolist()
-    column = "chunk.key" if of_chunks else "document.key"
-    return BoundSql(f"{column} IN (:matching key)", {"matching": keys})
+    return f"{'chunk' if of_chunks else 'document'}.key IN (:matching key)", {"matching": keys}
 
 
 def _keys(connection: ReadConnection, where: Filter, rows: str) -> ChunkKeys:
@@ -249,7 +190,7 @@ def _keys(connection: ReadConnection, where: Filter, rows: str) -> ChunkKeys:
     checkpoint()
     if _is_small(where):
         met, values = condition(where)
-        return BoundSql(f"{rows} WHERE {met}", values).keys(connection)
+        return Statement(f"{rows} WHERE {met}").keys(connection, **values)
     match where:
         case Not(inner):
             everything = _keys(connection, And(), rows)
@@ -293,10 +234,10 @@ def concerns_chunks(root: Filter) -> bool:
     return "page" in fields(root)
 
 
-def condition(root: Filter) -> BoundSql:
+def condition(root: Filter) -> Condition:
     """`root` as a condition on `document` and, for `page`, on `chunk`."""
     compiler = _Compiler()
-    return BoundSql(compiler.condition(root), compiler.values)
+    return compiler.condition(root), compiler.values
 
 
 _OPERATORS = {"$eq": "=", "$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
@@ -316,20 +257,20 @@ class _Compiler:
                 return _joined("OR", map(self.condition, filters), none="false")
             case Not(inner):
                 return _not(self.condition(inner))
-            case Ne(field, value):
+            case algebra.Ne(field, value):
                 return _not(self._equals(field, value))
-            case NotIn(field, values):
+            case algebra.NotIn(field, values):
                 return _not(self._any_of(field, values))
-            case Exists(field):
+            case algebra.Exists(field):
                 return _not(self._missing(field))
             case Eq(field, value):
                 return self._equals(field, value)
-            case In(field, values):
+            case algebra.In(field, values):
                 return self._any_of(field, values)
-            case Contains(field, value):
+            case algebra.Contains(field, value):
                 return self._contains(field, value)
-            case Gt(field, value) | Gte(field, value) | Lt(field, value) | Lte(field, value):
-                return self._compares(field, root.operator, value)
+            case algebra.Gt() | algebra.Gte() | algebra.Lt() | algebra.Lte():
+                return self._compares(root.field, root.operator, root.value)
         raise TypeError(f"not a filter: {root!r}")
 
     def _bind(self, value: JsonScalar | Sequence[JsonScalar]) -> str:
@@ -351,9 +292,12 @@ class _Compiler:
         if field.name == "page":
             return self._page_among([value for value in plain if _is_whole(value)])
         listed = f"IN ({self._bind(plain)} {'text' if kind == 'text' else 'number'})"
+        return self._is(field, kind, listed)
+
+    def _is(self, field: FieldRef, kind: ScalarKind | None, compared: str) -> str:
         if field.path is None:
-            return f"coalesce({_column(field)} {listed}, false)"
-        return self._attribute(field, f"{self._kind(kind)} AND {_value_column(kind)} {listed}")
+            return f"coalesce({_column(field)} {compared}, false)"
+        return self._attribute(field, f"{self._kind(kind)} AND {_value_column(kind)} {compared}")
 
     def _equals(self, field: FieldRef, value: JsonScalar) -> str:
         return self._missing(field) if value is None else self._compares(field, "$eq", value)
@@ -366,11 +310,7 @@ class _Compiler:
     def _compares(self, field: FieldRef, name: str, value: JsonScalar) -> str:
         if field.name == "page":
             return self._page(name, value)
-        compared = f"{_OPERATORS[name]} {self._bind(value)}"
-        if field.path is None:
-            return f"coalesce({_column(field)} {compared}, false)"
-        kind = kind_of(value)
-        return self._attribute(field, f"{self._kind(kind)} AND {_value_column(kind)} {compared}")
+        return self._is(field, kind_of(value), f"{_OPERATORS[name]} {self._bind(value)}")
 
     def _contains(self, field: FieldRef, value: JsonScalar) -> str:
         if field.name == "page":

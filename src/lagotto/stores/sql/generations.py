@@ -27,40 +27,17 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, delete, select
 
 from lagotto.documents import Document, Record
-from lagotto.indexes.base import Finding, text_rules
-from lagotto.stores.base import (
-    BaseConfig,
-    Entry,
-    Store,
-    Version,
-    agreed_config,
-    unfinished_rebuild,
-)
+from lagotto.indexes.base import text_rules
+from lagotto.stores.base import BaseConfig, Entry, Store, Version, agreed_config
+from lagotto.stores.sql import statements, write
 from lagotto.stores.sql.changelog import read_head
 from lagotto.stores.sql.extras import Run
 from lagotto.stores.sql.read import counter, document_keys, read_config, read_sources, setting
-from lagotto.stores.sql.tables import (
-    ChunkRow,
-    ChunkSetRow,
-    DocumentRow,
-    HistoryRow,
-    RemovalRow,
-    Setting,
-)
-from lagotto.stores.sql.write import (
-    CHANGES_KEPT,
-    Insert,
-    Numbers,
-    insert_rows,
-    note_change,
-    put_config,
-    put_setting,
-    take_range,
-    write_chunks,
-)
+from lagotto.stores.sql.statements import Read, ReadConnection
+from lagotto.stores.sql.tables import ChunkSetRow, HistoryRow, RemovalRow, Setting
 
 NEXT = "next_generation"
 """The setting with the NextGeneration, while there is one."""
@@ -83,50 +60,30 @@ class Written(NamedTuple):
     """Entries that were written to the next generation, and their numbers."""
 
     entries: Sequence[Entry]
-    numbers: Numbers
+    numbers: write.Numbers
 
 
-def read_next(connection: Connection) -> BaseConfig | None:
-    """What the next generation is made with, None if there is none."""
+def read_next(connection: ReadConnection) -> BaseConfig | None:
     stored = setting(connection, NEXT)
     return NextGeneration.model_validate_json(stored).config if stored else None
 
 
-def kept_generations(connection: Connection) -> set[int]:
+def kept_generations(connection: ReadConnection) -> dict[int, BaseConfig]:
     """The current generation, and the next one if there is one."""
     configs = (read_config(connection), read_next(connection))
-    return {config.generation for config in configs if config is not None}
-
-
-def can_resume(connection: Connection, config: BaseConfig) -> bool:
-    """Whether the next generation is one with these parts, whose log indexes can still follow."""
-    wanted = NextGeneration(config=config, rules=text_rules())
-    if setting(connection, NEXT) != wanted.model_dump_json():
-        return False
-    head = read_head(connection, config.generation)
-    return head.change > counter(connection, "change") - CHANGES_KEPT
+    return {config.generation: config for config in configs if config is not None}
 
 
 def begin(connection: Connection, config: BaseConfig) -> None:
     """Begin the next generation; there are no rows of another."""
     made = NextGeneration(config=config, rules=text_rules())
-    put_setting(connection, NEXT, made.model_dump_json())
-    note_change(connection, config.generation)
+    write.put_setting(connection, NEXT, made.model_dump_json())
+    write.note_change(connection, config.generation)
 
 
 def abandon_next(connection: Connection) -> None:
     """Give up the next generation; its rows go with those of former ones."""
     connection.execute(delete(Setting).where(Setting.name == NEXT))
-
-
-def pending_documents(connection: Connection, generation: int) -> dict[tuple[str, str], int]:
-    """The documents that a generation lacks, in order, with their keys."""
-    made = select(ChunkSetRow.key).where(
-        ChunkSetRow.document_key == DocumentRow.key, ChunkSetRow.generation == generation
-    )
-    lacking = select(DocumentRow.collection, DocumentRow.id, DocumentRow.key).where(~made.exists())
-    rows = connection.execute(lacking.order_by(DocumentRow.collection, DocumentRow.id))
-    return {(collection, name): key for collection, name, key in rows}
 
 
 def write_next(
@@ -136,40 +93,30 @@ def write_next(
     config: BaseConfig,
     read: DocumentKeys,
     location: str,
-    put: Insert = insert_rows,
-    short: int = 0,
+    put: write.Insert = write.insert_rows,
 ) -> Written:
     """Store what the next generation has of documents that are still the ones that were read."""
     for entry in entries:
         agreed_config(config, entry, location=location)
     stored = document_keys(connection, [entry.document for entry in entries])
-    same = [entry for entry in entries if _is_same(entry.document, stored, read)]
-    numbers = Numbers(
+    names = {name for name, key in stored.items() if key == read.get(name)}
+    same = [entry for entry in entries if entry.document.ref in names]
+    numbers = write.Numbers(
         [stored[entry.document.ref] for entry in same],
-        take_range(connection, "chunk_set", len(same)),
-        take_range(connection, "change", sum(len(entry.chunks) for entry in same)),
+        write.take_range(connection, "chunk_set", len(same)),
+        write.take_range(connection, "change", sum(len(entry.chunks) for entry in same)),
     )
-    generation = config.generation
-    write_chunks(connection, same, numbers=numbers, generation=generation, put=put, short=short)
+    write.write_chunks(connection, same, numbers=numbers, generation=config.generation, put=put)
     return Written(same, numbers)
 
 
-def _is_same(document: Document, stored: DocumentKeys, read: DocumentKeys) -> bool:
-    key = stored.get(document.ref)
-    return key is not None and key == read.get(document.ref)
+def _pending(connection: ReadConnection, generation: int) -> dict[tuple[str, str], int]:
+    """The documents that a generation lacks, in order, with their keys."""
+    rows = statements.DOCUMENTS_WITHOUT_SET.rows(connection, generation=generation)
+    return {(collection, name): key for collection, name, key in rows}
 
 
-def switch_to(connection: Connection, config: BaseConfig) -> bool:
-    """Make the next generation the current one; False if it lacks documents."""
-    if pending_documents(connection, config.generation):
-        return False
-    put_config(connection, config)
-    abandon_next(connection)
-    note_change(connection)
-    return True
-
-
-def drop_former(connection: Connection, *, after: int = 0) -> int | None:
+def _drop_former(connection: Connection, *, after: int) -> int | None:
     """Delete rows of generations that are neither current nor next, sets of chunks from a key on.
 
     Returns the last key, None if these were all: then what the log has of them goes, too.
@@ -186,34 +133,13 @@ def drop_former(connection: Connection, *, after: int = 0) -> int | None:
     return None
 
 
-def check_generations(connection: Connection) -> list[Finding]:
-    """Whether a rebuild was left unfinished, or did not come to delete what it replaced."""
-    following, current = read_next(connection), read_config(connection).generation
-    counts = dict(
-        connection.execute(
-            select(ChunkRow.generation, func.count()).group_by(ChunkRow.generation)
-        ).all()
-    )
-    found = []
-    if following is not None:
-        made = counts.pop(following.generation, 0)
-        found.append(unfinished_rebuild(f"{made} chunks"))
-    counts.pop(current, None)
-    if counts:
-        what = f"there are {sum(counts.values())} chunks from before a rebuild, which are not used"
-        found.append(
-            Finding(level="note", what=what, advice="the next `lagotto rebuild` deletes them")
-        )
-    return found
-
-
 class SqlStaging:
     """What a Staging in the tables of a base does whatever the database.
 
     `ask` reads the latest state of the base, `change` changes it while nobody else writes.
     """
 
-    def __init__(self, base: Store, config: BaseConfig, *, ask: Run, change: Run) -> None:
+    def __init__(self, base: Store, config: BaseConfig, *, ask: Read, change: Run) -> None:
         self.location = base.location
         self.update = base.update  # the documents are those of the base
         self.config = config
@@ -224,7 +150,16 @@ class SqlStaging:
 
     async def prepare(self) -> None:
         """Resume a rebuild with the same parts, or begin a new one."""
-        resumed = await self.ask(partial(can_resume, config=self.config))
+
+        def can_resume(connection: ReadConnection) -> bool:
+            """If there is one with these parts, whose log indexes can still follow."""
+            wanted = NextGeneration(config=self.config, rules=text_rules())
+            if setting(connection, NEXT) != wanted.model_dump_json():
+                return False
+            head = read_head(connection, self.config.generation)
+            return head.change > counter(connection, "change") - write.CHANGES_KEPT
+
+        resumed = await self.ask(can_resume)
         if not resumed:
             await self.change(abandon_next)
         await self.drop_former()
@@ -232,17 +167,16 @@ class SqlStaging:
             await self.change(self.begin)
 
     def begin(self, connection: Connection) -> None:
-        """Begin the next generation."""
         begin(connection, self.config)
 
     async def drop_former(self) -> None:
         """Delete the rows of former generations, in batches."""
         after: int | None = 0
         while after is not None:
-            after = await self.change(partial(drop_former, after=after))
+            after = await self.change(partial(_drop_former, after=after))
 
     async def pending(self) -> list[tuple[str, str]]:
-        self.keys = await self.ask(partial(pending_documents, generation=self.config.generation))
+        self.keys = await self.ask(partial(_pending, generation=self.config.generation))
         return list(self.keys)
 
     async def documents(self, names: Sequence[tuple[str, str]]) -> list[Document]:
@@ -253,5 +187,13 @@ class SqlStaging:
         return {}
 
     async def switch(self) -> bool:
-        self.switched = await self.change(partial(switch_to, config=self.config))
+        def switch(connection: Connection) -> bool:
+            if _pending(connection, self.config.generation):
+                return False
+            write.put_config(connection, self.config)
+            abandon_next(connection)
+            write.note_change(connection)
+            return True
+
+        self.switched = await self.change(switch)
         return self.switched

@@ -29,16 +29,10 @@ class IndexPair(NamedTuple):
     vectors: VectorIndex[SqlChangeLog] | None = None
 
     def by_role(self) -> dict[IndexRole, AnyIndex]:
-        """Those that there are."""
-        found: dict[IndexRole, AnyIndex] = {}
-        if self.text is not None:
-            found["text"] = self.text
-        if self.vectors is not None:
-            found["vectors"] = self.vectors
-        return found
+        pairs: dict[IndexRole, AnyIndex | None] = {"text": self.text, "vectors": self.vectors}
+        return {role: index for role, index in pairs.items() if index is not None}
 
     def close(self) -> None:
-        """Save what is worth it, and close them."""
         for index in self.by_role().values():
             index.close()
 
@@ -88,46 +82,33 @@ class StoreIndexes:
     def adapt(self, config: BaseConfig) -> None:
         """Open the indexes that a base has now, unless they are open; close former ones."""
         with self._adapting:
-            self._adapt(config)
-
-    def _adapt(self, config: BaseConfig) -> None:
-        if self._generation != config.generation:
-            self.choice = self.chosen(config) if self._generation is None else _stored(config)
-            self._generation = config.generation
-        text, vectors = (
-            (config.generation, self.choice.text),
-            (
-                config.generation,
-                self.choice.vectors,
-                config.model_id,
-                config.dimension,
-            ),
-        )
-        if (text, vectors) == self._made_for:
-            return
-        former, opened = self.open, self.open_for(config, self.choice)
-        if text == self._made_for[0]:
-            opened = opened._replace(text=former.text)
-        self.open, self._made_for = opened, (text, vectors)
-        for index in former.by_role().values():
-            if index not in opened:
-                index.abandon()
+            if self._generation != config.generation:
+                self.choice = self.chosen(config) if self._generation is None else _stored(config)
+                self._generation = config.generation
+            text = (config.generation, self.choice.text)
+            vectors = (config.generation, self.choice.vectors, config.model_id, config.dimension)
+            if (text, vectors) == self._made_for:
+                return
+            former, opened = self.open, self.open_for(config, self.choice)
+            if text == self._made_for[0]:
+                opened = opened._replace(text=former.text)
+            self.open, self._made_for = opened, (text, vectors)
+            for index in former.by_role().values():
+                if index not in opened:
+                    index.abandon()
 
     def open_for(self, config: BaseConfig, choice: IndexChoice | None = None) -> IndexPair:
         """The indexes of a generation of the base; `choice` has their addresses."""
         choice = choice or _stored(config)
         site = replace(self._site, generation=config.generation)
-        pair = IndexPair()
+        text = vectors = None
         if choice.text not in IN_TABLES:
-            text = replace(site, address=choice.text or self._usual.text or "")
-            pair = pair._replace(text=open_text_index(text))
-        if choice.vectors not in IN_TABLES and config.model_id and config.dimension:
-            vectors = replace(site, address=choice.vectors or self._usual.vectors or "")
-            opened = open_vector_index(
-                vectors, model_id=config.model_id, dimension=config.dimension
-            )
-            pair = pair._replace(vectors=opened)
-        return pair
+            text = open_text_index(replace(site, address=choice.text or self._usual.text or ""))
+        model, dimension = config.model_id, config.dimension
+        if choice.vectors not in IN_TABLES and model and dimension:
+            site = replace(site, address=choice.vectors or self._usual.vectors or "")
+            vectors = open_vector_index(site, model_id=model, dimension=dimension)
+        return IndexPair(text, vectors)
 
     def states(self, changes: SqlChangeLog) -> Iterator[IndexState]:
         """How far each index has come, as far as it is known."""
@@ -140,12 +121,10 @@ class StoreIndexes:
             )
 
     def check(self, changes: SqlChangeLog) -> list[Finding]:
-        """What is to be said of the indexes; changes nothing."""
         indexes = self.open.by_role().values()
         return [index.check(changes) for index in indexes if changes.head.seq]
 
     def close(self) -> None:
-        """Close them; they may be opened again."""
         self.open.close()
         self.open, self._made_for, self._generation = IndexPair(), (None, None), None
 

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.filters.fields import RESERVED
+
+T = TypeVar("T")
 
 
 class ReadConnection(Protocol):
@@ -28,11 +30,15 @@ class ReadConnection(Protocol):
     @property
     def dialect(self) -> Any:
         """The database; its `name` is `sqlite` or `postgresql`."""
-        ...
 
     def exec_driver_sql(self, statement: str, parameters: Any, /) -> Any:
         """Run a statement as the driver takes it; the result has `keys()` and `all()`."""
-        ...
+
+
+class Read(Protocol):
+    """Runs a function over a connection, of one state of the base; failures are StoreErrors."""
+
+    def __call__(self, question: Callable[[ReadConnection], T], /) -> Awaitable[T]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,6 @@ class Statement:
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def column(self, connection: ReadConnection, /, **values: Any) -> list[Any]:
-        """The first value of every row."""
         return [row[0] for row in self.rows(connection, **values)]
 
     def scalar(self, connection: ReadConnection, /, **values: Any) -> Any:
@@ -79,7 +84,11 @@ class Statement:
         result = connection.exec_driver_sql(written(self.sql), bound)
         names, rows = tuple(result.keys()), result.all()
         if in_file and not JSON_COLUMNS.isdisjoint(names):
-            rows = list(_decoded(names, rows))
+            columns = [index for index, name in enumerate(names) if name in JSON_COLUMNS]
+            rows = list(map(list, rows))
+            for row in rows:
+                for index in columns:
+                    row[index] = _json(row[index])
         return names, rows
 
 
@@ -97,14 +106,13 @@ _ARRAYS = {"text": "text[]", "number": "numeric[]", "key": "bigint[]"}
 @lru_cache(maxsize=256)
 def _for_sqlite(sql: str) -> str:
     """A list is a JSON array."""
-    sql = sql.replace("strpos(", "instr(").replace("string_agg(", "group_concat(")
+
+    def array(found: re.Match[str]) -> str:
+        each = f"json_each(:{found[2]})"
+        return f"IN (SELECT value FROM {each})" if found[1] == "IN" else f"FROM {each}"
+
     return _LIST.sub(
-        lambda found: (
-            f"IN (SELECT value FROM json_each(:{found[2]}))"
-            if found[1] == "IN"
-            else f"FROM json_each(:{found[2]})"
-        ),
-        sql,
+        array, sql.replace("strpos(", "instr(").replace("string_agg(", "group_concat(")
     )
 
 
@@ -127,23 +135,13 @@ def _server_value(value: Any) -> Any:
     """Floats as decimals, since PostgreSQL rounds a numeric to compare it with a float."""
     if isinstance(value, list | tuple):
         exact = any(isinstance(item, float) for item in value)
-        return [Decimal(item) for item in value] if exact else list(value)
+        return list(map(Decimal, value)) if exact else list(value)
     return Decimal(value) if isinstance(value, float) else value
-
-
-def _decoded(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
-    columns = [index for index, name in enumerate(names) if name in JSON_COLUMNS]
-    for row in rows:
-        decoded = list(row)
-        for index in columns:
-            if decoded[index] is not None:
-                decoded[index] = _json(decoded[index])
-        yield decoded
 
 
 def _json(stored: Any) -> Any:
     try:
-        return json.loads(stored)
+        return None if stored is None else json.loads(stored)
     except (ValueError, TypeError, RecursionError):
         return NOT_JSON
 
@@ -184,10 +182,7 @@ SETTING = Statement("SELECT value FROM setting WHERE name = :name")
 SETTINGS = Statement("SELECT name, value FROM setting WHERE name IN (:names text)")
 COUNTER = Statement("SELECT value FROM counter WHERE name = :name")
 COLLECTION_SIZES = Statement("SELECT collection, count(*) FROM document GROUP BY collection")
-BY_LANGUAGE = Statement(
-    "SELECT language, count(*) FROM document WHERE language IS NOT NULL GROUP BY language"
-)
-OF_UNKNOWN_LANGUAGE = Statement("SELECT count(*) FROM document WHERE language IS NULL")
+BY_LANGUAGE = Statement("SELECT language, count(*) FROM document GROUP BY language")
 FINDABLE_CHUNKS = Statement(f"SELECT count(*) FROM chunk WHERE {FINDABLE}")
 
 # Languages
@@ -233,6 +228,12 @@ FROM document LEFT JOIN chunk_set ON chunk_set.document_key = document.key
     AND chunk_set.generation = {CURRENT}
 WHERE document.collection = :collection AND document.id IN (:ids text)
 """)
+DOCUMENTS_WITHOUT_SET = Statement("""
+SELECT collection, id, key FROM document WHERE NOT EXISTS (
+    SELECT 1 FROM chunk_set
+    WHERE chunk_set.document_key = document.key AND chunk_set.generation = :generation
+) ORDER BY collection, id
+""")
 HAS_FIELD = Statement("SELECT EXISTS (SELECT 1 FROM attribute WHERE field = :field)")
 HAS_KIND = Statement(
     "SELECT EXISTS (SELECT 1 FROM attribute WHERE field = :field AND kind = :kind)"
@@ -257,18 +258,22 @@ _CHUNK_NAMES = (
     "page_last heading_path element row_first row_last item_first item_last line_first line_last "
     "sections"
 )
-_CHUNKS = f"SELECT {prefixed('chunk', _CHUNK_NAMES)}, chunk_set.chunker_id, {_TEXT}"
+_CHUNKS = (
+    f"SELECT {prefixed('chunk', _CHUNK_NAMES)}, document.collection, chunk_set.chunker_id, {_TEXT}"
+)
 _FROM_CHUNKS = """
 FROM chunk JOIN document ON document.key = chunk.document_key
 LEFT JOIN chunk_text ON chunk_text.chunk_key = chunk.key
 JOIN chunk_set ON chunk_set.key = chunk.set_key
 """
 _OUTLINES = ", ".join(f"document.{name} AS document_{name}" for name in OUTLINE_NAMES.split())
+_NAMED_CHUNKS = f"{_CHUNKS}, document.id AS document_id {_FROM_CHUNKS}"
 SELECT_PASSAGES = f"{_CHUNKS}, {_OUTLINES} {_FROM_CHUNKS}"
 """Chunks with their texts and the outlines of their documents."""
 
 PASSAGE_COLUMNS = (
     *_CHUNK_NAMES.split(),
+    "collection",
     "chunker_id",
     "text",
     *(f"document_{name}" for name in OUTLINE_NAMES.split()),
@@ -281,15 +286,14 @@ FINDABLE_OF_DOCUMENTS = Statement(
     f"SELECT key FROM chunk WHERE {FINDABLE} AND document_key IN (:documents key) ORDER BY key"
 )
 PASSAGES = Statement(f"{SELECT_PASSAGES} WHERE {_BY_KEY}")
-CHUNKS = Statement(f"{_CHUNKS} {_FROM_CHUNKS} WHERE {_BY_KEY}")
+CHUNKS = Statement(f"{_NAMED_CHUNKS} WHERE {_BY_KEY}")
 CHUNKS_OF_DOCUMENT = Statement(
-    f"{_CHUNKS} {_FROM_CHUNKS} "
+    f"{_NAMED_CHUNKS} "
     "WHERE document.collection = :collection AND document.id = :document_id "
     f"AND {_PRESENT} ORDER BY chunk.key"
 )
 PARENTS = Statement(
-    f"{_CHUNKS}, document.collection, document.id AS document_id {_FROM_CHUNKS} "
-    f"WHERE {_NAMED} AND chunk.id IN (:parents text) AND {_PRESENT}"
+    f"{_NAMED_CHUNKS} WHERE {_NAMED} AND chunk.id IN (:parents text) AND {_PRESENT}"
 )
 STORED_CHUNKS = Statement(f"""
 SELECT document.collection, document.id, chunk_set.chunker_id, chunk_set.model_id, chunk.key
@@ -311,7 +315,7 @@ VECTORS = Statement("SELECT chunk_key, vector FROM embedding WHERE chunk_key IN 
 
 # Chunks are cut from the document's text, which must be the one that was split.
 CACHED_CHUNKS = Statement(f"""
-SELECT document.collection, document.id AS document_id, chunk_cache.content_hash,
+SELECT document.collection, document.id, chunk_cache.content_hash,
     chunk_cache.chunker_id, chunk_cache.model_id, document.text, chunk_cache.chunks,
     chunk_cache.vectors, chunk_cache.checksum, chunk_cache.created_at, chunk_cache.expires_at
 FROM document JOIN chunk_cache ON chunk_cache.document_key = document.key
@@ -368,7 +372,18 @@ VECTORS_OF = Statement(f"{_OF_MODEL} AND chunk_key IN (:keys key) ORDER BY chunk
 
 _VALUE = "SELECT name, version, value FROM keyed_value WHERE kind = :kind"
 KEYED_VALUE = Statement(f"{_VALUE} AND name = :name")
+KEYED_DATA = Statement("SELECT data FROM keyed_value WHERE kind = :kind AND name = :name")
 KEYED_VALUES = Statement(f"{_VALUE} AND name > :after ORDER BY name LIMIT :most")
+
+# The files that were read
+
+SOURCE_DOCUMENTS = Statement(
+    "SELECT id, source, content_hash, fingerprint FROM document WHERE collection = :collection"
+)
+SOURCE_FILES = Statement(
+    "SELECT source, path, size, mtime_ns, options, documents FROM source_file "
+    "WHERE collection = :collection"
+)
 
 # The fields of chunks as filters see them
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 from sqlalchemy import (
     JSON,
@@ -16,41 +17,40 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, declared_attr, mapped_column
 from sqlalchemy.types import UserDefinedType
 
 
-class Number(UserDefinedType[int | float]):
-    """An integer of 64 bits or a float, compared exactly with either."""
+class _OwnType(UserDefinedType[Any]):
+    """A type with a name in SQL, whose values a dialect may take in a way of its own."""
 
-    cache_ok = True
+    name_in_sql = "TEXT"
 
     def get_col_spec(self, **_: Any) -> str:
-        return "NUMERIC"
+        return self.name_in_sql
 
     def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
-        return BIND.get((Number, dialect.name))
+        return BIND.get((type(self), dialect.name))
 
 
-class StoredVector(UserDefinedType[bytes]):
+class Number(_OwnType):
+    """An integer of 64 bits or a float, compared exactly with either."""
+
+    cache_ok = True  # SQLAlchemy looks for it in each class
+    name_in_sql = "NUMERIC"
+
+
+class StoredVector(_OwnType):
     """A vector: little-endian float32 on our side, whatever the database makes of it."""
 
     cache_ok = True
-
-    def get_col_spec(self, **_: Any) -> str:
-        return "BLOB"
-
-    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
-        return BIND.get((StoredVector, dialect.name))
+    name_in_sql = "BLOB"
 
 
-class Instant(UserDefinedType[str]):
+class Instant(_OwnType):
     """A time in ISO format on our side, a timestamp where the database has them."""
 
     cache_ok = True
-
-    def get_col_spec(self, **_: Any) -> str:
-        return "TEXT"
 
 
 BIND: dict[tuple[type[UserDefinedType[Any]], str], Callable[[Any], Any]] = {}
@@ -58,7 +58,7 @@ BIND: dict[tuple[type[UserDefinedType[Any]], str], Callable[[Any], Any]] = {}
 
 
 class Tables(DeclarativeBase):
-    """All tables of a base."""
+    """All tables of a base; `ChunkSetRow` is a row of `chunk_set`."""
 
     type_annotation_map = {  # noqa: RUF012
         int: BigInteger().with_variant(Integer(), "sqlite"),
@@ -67,6 +67,14 @@ class Tables(DeclarativeBase):
         list[str]: JSON(),
         bytes: LargeBinary(),
     }
+
+    @declared_attr.directive
+    def __tablename__(cls) -> str:  # noqa: N805
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__.removesuffix("Row")).lower()
+
+
+DocumentKey = Annotated[int, mapped_column(ForeignKey("document.key", ondelete="CASCADE"))]
+ChunkKey = Annotated[int, mapped_column(ForeignKey("chunk.key", ondelete="CASCADE"))]
 
 
 def of_generation() -> MappedColumn[int]:
@@ -77,16 +85,12 @@ def of_generation() -> MappedColumn[int]:
 class Setting(Tables):
     """A fact about the base itself: its schema version, model, chunker, counters."""
 
-    __tablename__ = "setting"
-
     name: Mapped[str] = mapped_column(primary_key=True)
     value: Mapped[str]
 
 
 class Counter(Tables):
     """The last number given out; `state` counts writes of any kind."""
-
-    __tablename__ = "counter"
 
     name: Mapped[str] = mapped_column(primary_key=True)
     value: Mapped[int]
@@ -95,7 +99,6 @@ class Counter(Tables):
 class DocumentRow(Tables):
     """A document; `structure` holds its pages, headings and blocks."""
 
-    __tablename__ = "document"
     __table_args__ = (
         UniqueConstraint("collection", "id"),
         Index("document_by_language", "language"),
@@ -122,15 +125,12 @@ class DocumentRow(Tables):
 class AttributeRow(Tables):
     """A value in a document's metadata; a list has a row per element."""
 
-    __tablename__ = "attribute"
     __table_args__ = (
         Index("attribute_by_text", "field", "text_value", "document_key"),
         Index("attribute_by_number", "field", "number_value", "document_key"),
     )
 
-    document_key: Mapped[int] = mapped_column(
-        ForeignKey("document.key", ondelete="CASCADE"), primary_key=True
-    )
+    document_key: Mapped[DocumentKey] = mapped_column(primary_key=True)
     position: Mapped[int] = mapped_column(primary_key=True)
     field: Mapped[str]
     kind: Mapped[str]
@@ -145,13 +145,12 @@ class ChunkSetRow(Tables):
     A document without any has a set as well, of no chunker.
     """
 
-    __tablename__ = "chunk_set"
     __table_args__ = (
         UniqueConstraint("document_key", "generation", "content_hash", "chunker_id", "model_id"),
     )
 
     key: Mapped[int] = mapped_column(primary_key=True)
-    document_key: Mapped[int] = mapped_column(ForeignKey("document.key", ondelete="CASCADE"))
+    document_key: Mapped[DocumentKey]
     content_hash: Mapped[str]
     chunker_id: Mapped[str]
     model_id: Mapped[str]
@@ -162,7 +161,6 @@ class ChunkSetRow(Tables):
 class ChunkRow(Tables):
     """A span of a document."""
 
-    __tablename__ = "chunk"
     __table_args__ = (
         Index("chunk_by_document", "document_key"),
         Index("chunk_by_set", "set_key"),
@@ -170,7 +168,7 @@ class ChunkRow(Tables):
 
     key: Mapped[int] = mapped_column(primary_key=True)
     id: Mapped[str]
-    document_key: Mapped[int] = mapped_column(ForeignKey("document.key", ondelete="CASCADE"))
+    document_key: Mapped[DocumentKey]
     set_key: Mapped[int] = mapped_column(ForeignKey("chunk_set.key", ondelete="CASCADE"))
     level: Mapped[str]
     parent_id: Mapped[str | None]
@@ -199,22 +197,14 @@ class ChunkTextRow(Tables):
     would grow with the square of its length. In a file, short documents do without; see SHORT_TEXT.
     """
 
-    __tablename__ = "chunk_text"
-
-    chunk_key: Mapped[int] = mapped_column(
-        ForeignKey("chunk.key", ondelete="CASCADE"), primary_key=True
-    )
+    chunk_key: Mapped[ChunkKey] = mapped_column(primary_key=True)
     text: Mapped[str]
 
 
 class EmbeddingRow(Tables):
     """A chunk's vector under one model, as float32."""
 
-    __tablename__ = "embedding"
-
-    chunk_key: Mapped[int] = mapped_column(
-        ForeignKey("chunk.key", ondelete="CASCADE"), primary_key=True
-    )
+    chunk_key: Mapped[ChunkKey] = mapped_column(primary_key=True)
     model_id: Mapped[str] = mapped_column(primary_key=True)
     vector: Mapped[bytes] = mapped_column(StoredVector())
     created_at: Mapped[str] = mapped_column(Instant())
@@ -227,12 +217,9 @@ class ChunkCacheRow(Tables):
     `chunks` and `vectors` are opaque here, and `checksum` covers the whole row.
     """
 
-    __tablename__ = "chunk_cache"
     __table_args__ = (Index("chunk_cache_by_expiry", "expires_at"),)
 
-    document_key: Mapped[int] = mapped_column(
-        ForeignKey("document.key", ondelete="CASCADE"), primary_key=True
-    )
+    document_key: Mapped[DocumentKey] = mapped_column(primary_key=True)
     content_hash: Mapped[str] = mapped_column(primary_key=True)
     chunker_id: Mapped[str] = mapped_column(primary_key=True)
     model_id: Mapped[str] = mapped_column(primary_key=True)
@@ -246,8 +233,6 @@ class ChunkCacheRow(Tables):
 class SourceFileRow(Tables):
     """A file that `sync` has read, as it was then; a row may be deleted at any time."""
 
-    __tablename__ = "source_file"
-
     collection: Mapped[str] = mapped_column(primary_key=True)
     source: Mapped[str] = mapped_column(primary_key=True)
     path: Mapped[str]
@@ -260,8 +245,6 @@ class SourceFileRow(Tables):
 class KeyedValueRow(Tables):
     """A value besides documents: a key or a task of a server; see KeyedValues."""
 
-    __tablename__ = "keyed_value"
-
     kind: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)
     version: Mapped[int]
@@ -272,8 +255,6 @@ class KeyedValueRow(Tables):
 class RemovalRow(Tables):
     """A chunk that is gone, for the indexes that still have it."""
 
-    __tablename__ = "removal"
-
     sequence: Mapped[int] = mapped_column(primary_key=True)
     chunk_key: Mapped[int]
     generation: Mapped[int] = of_generation()
@@ -282,8 +263,6 @@ class RemovalRow(Tables):
 class MetadataUpdateRow(Tables):
     """A document that got other metadata, for the indexes that know the fields of its chunks."""
 
-    __tablename__ = "metadata_update"
-
     sequence: Mapped[int] = mapped_column(primary_key=True)
     document_key: Mapped[int]
 
@@ -291,7 +270,6 @@ class MetadataUpdateRow(Tables):
 class HistoryRow(Tables):
     """A commit to a generation: its state, the last change that it includes, and a random token."""
 
-    __tablename__ = "history"
     __table_args__ = (
         Index("history_by_state", "generation", "state"),
         Index("history_by_change", "generation", "change"),

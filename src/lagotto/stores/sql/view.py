@@ -21,6 +21,7 @@ from lagotto.errors import (
     StoreReadOnlyError,
 )
 from lagotto.filters import And, Filter
+from lagotto.indexes import overlay
 from lagotto.indexes.base import (
     NO_HITS,
     START,
@@ -34,36 +35,14 @@ from lagotto.indexes.base import (
     VectorSnapshot,
 )
 from lagotto.indexes.bm25 import idf
-from lagotto.indexes.overlay import (
-    MOST_CHUNKS,
-    EmptyText,
-    EmptyVectors,
-    NewerChunks,
-    OverlayText,
-    OverlayVectors,
-    is_short,
-)
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, single_words
 from lagotto.indexes.updater import IndexUpdater
 from lagotto.indexes.vectors.index import EmbeddedVectors
-from lagotto.stores.base import (
-    DegradedLeg,
-    NativeSearch,
-    Passage,
-    StoredChunks,
-)
-from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog, main_languages
+from lagotto.stores.base import DegradedLeg, NativeSearch, Passage, StoredChunks
+from lagotto.stores.sql import read
+from lagotto.stores.sql.changelog import AnyIndex, RecordReader, SqlChangeLog, main_languages
 from lagotto.stores.sql.filters import filter_notes, resolve_filter
 from lagotto.stores.sql.indexes import IndexPair
-from lagotto.stores.sql.read import (
-    findable_keys,
-    read_neighbours,
-    read_parents,
-    read_passages,
-    read_sources,
-    read_stored,
-    read_vectors,
-)
 from lagotto.stores.sql.statements import ReadConnection
 from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR
 
@@ -148,10 +127,9 @@ class SqlView:
         return rest
 
     async def _all_keys(self) -> ChunkKeys:
-        """Keys of all chunks that can be found, ascending."""
         if isinstance(self._vectors, EmbeddedVectors):  # which has them in memory
             return self._vectors.rows.keys
-        return await self._record.ask(findable_keys)
+        return await self._record.ask(read.findable_keys)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
         asked = words if self._allowed is None else words[:MOST_LOOKED_UP]
@@ -190,7 +168,9 @@ class SqlView:
         return set(held)
 
     async def vectors(self, keys: ChunkKeys) -> Vectors:
-        return await self._record.ask(lambda connection: read_vectors(connection, keys.tolist()))
+        return await self._record.ask(
+            lambda connection: read.read_vectors(connection, keys.tolist())
+        )
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
         wanted = keys.tolist()
@@ -198,28 +178,27 @@ class SqlView:
         found = {key: prefetched[key] for key in wanted if key in prefetched}
         if missing := [key for key in wanted if key not in found]:
             found |= await self._record.ask(
-                lambda connection: read_passages(connection, missing),
+                lambda connection: read.read_passages(connection, missing),
                 brief=len(missing) <= FEW_PASSAGES,
             )
         return [found[key] for key in wanted if key in found]
 
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
-        return await self._record.ask(lambda connection: read_parents(connection, chunks))
+        return await self._record.ask(lambda connection: read.read_parents(connection, chunks))
 
     async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
         return await self._record.ask(
-            lambda connection: read_neighbours(connection, chunks, near=near, across=across)
+            lambda connection: read.read_neighbours(connection, chunks, near=near, across=across)
         )
 
     async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
         return await self._record.ask(
-            lambda connection: read_sources(connection, names, searching=True)
+            lambda connection: read.read_sources(connection, names, searching=True)
         )
 
     async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
-        found = await self._record.ask(lambda connection: read_stored(connection, names))
-        allowed = self._allowed
-        if allowed is None:
+        found = await self._record.ask(lambda connection: read.read_stored(connection, names))
+        if (allowed := self._allowed) is None:
             return found
         return {
             name: chunks._replace(keys=chunks.keys[allowed.contains(chunks.keys)])
@@ -243,14 +222,6 @@ MOST_SCANNED = 100_000
 150 MB, held until the next write."""
 
 
-class Snapshots(NamedTuple):
-    """The indexes at one state; None for one that was not asked for."""
-
-    text: TextSnapshot | None
-    vectors: VectorSnapshot | None
-    degraded: list[DegradedLeg]
-
-
 @dataclass(frozen=True, slots=True)
 class State:
     """A state of the base: the token of its last commit, its last change, its generation."""
@@ -261,24 +232,65 @@ class State:
 
 
 class OwnParts(NamedTuple):
-    """What a view searches; no text index, no view."""
+    """What a view searches; None for an index that was not asked for. No text index, no view."""
 
     text: TextSnapshot | None
     vectors: VectorSnapshot | None
     native: NativeSearch | None = None
 
 
+class IndexTooFarBehind(Exception):  # noqa: N818 a signal, not an error
+    """An index lacks more than can be read at a search; it has to catch up first."""
+
+
+class _AheadOfLog(Exception):  # noqa: N818 a signal, not an error
+    """An index is ahead of the state that a connection sees."""
+
+
+class StateCache:
+    """Caches answers that hold for one state of the base; the oldest are evicted first.
+
+    A state is identified by the random token of its last commit, so that a base restored from a
+    backup, or a standby that took over, is never mistaken for the one that gave the answers.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[Hashable, int], Any] = {}
+
+    def __contains__(self, key: tuple[Hashable, int]) -> bool:
+        return key in self._answers
+
+    def get(self, name: Hashable, token: int, ask: Callable[[], T]) -> T:
+        """The answer to a question in a state, cached."""
+        key = (name, token)
+        if key in self._answers:
+            found: T = self._answers[key]
+            return found
+        answer = ask()
+        while len(self._answers) >= MOST_ANSWERS:
+            self._answers.pop(next(iter(self._answers)), None)
+        self._answers[key] = answer
+        return answer
+
+
 class ViewFactory:
-    """What the views of a store have in common; caches it as long as nothing is written.
+    """Makes the views of a store, and caches what was read for them until the next write.
 
     The `updater` brings the indexes up to date; a search does not wait for it, but reads the rest
-    itself, unless that is too much.
+    itself, unless that is too much: then IndexTooFarBehind is raised. If an index can't be reached
+    (it is `down`), the record is searched, within limits; if one can't catch up (a search `gave_up`
+    waiting), the search does without what it lacks. Both are noted in `degraded`.
+
+    `in_threads` says that searches ask from several threads: then only one of them reads at a time.
+    Coroutines of one event loop must not wait for a lock of threads.
     """
 
     def __init__(self, updater: IndexUpdater, *, in_threads: bool) -> None:
         self.cache = StateCache()
-        self.snapshots = IndexSnapshots(updater, in_threads=in_threads)
         self.updater = updater
+        self._newer: overlay.NewerChunks | None = None
+        self._overlay: overlay.OverlayVectors | None = None
+        self._reading = threading.Lock() if in_threads else nullcontext()
 
     async def until_indexed(self, attempt: Callable[[StoreError | None], Awaitable[T]]) -> T:
         """What `attempt` makes, once the indexes lack few enough changes.
@@ -307,15 +319,23 @@ class ViewFactory:
         *,
         down: DownPair,
         gave_up: StoreError | None,
-        own: Callable[[Snapshots], OwnParts] = lambda found: OwnParts(found.text, found.vectors),
+        own: Callable[[OwnParts], OwnParts] = lambda found: found,
     ) -> SqlView | None:
         """The base at the state that a connection sees; None if an index is ahead of it.
 
         `own` gives what the view has in place of indexes that the database has in tables.
         """
-        found = self.snapshots.both(changes, *indexes, down=down, gave_up=gave_up)
-        parts = own(found) if found is not None else None
-        if found is None or parts is None or parts.text is None:
+        degraded: list[DegradedLeg] = []
+        try:
+            text = vectors = None
+            if indexes.text is not None:
+                text = self._text(indexes.text, changes, down[0], gave_up, degraded)
+            if indexes.vectors is not None:
+                vectors = self._vectors(indexes.vectors, changes, down[1], gave_up, degraded)
+        except _AheadOfLog:
+            return None
+        parts = own(OwnParts(text, vectors))
+        if parts.text is None:
             return None
         allowed, notes = self._resolved(changes.connection, where, state.token)
         return SqlView(
@@ -323,10 +343,12 @@ class ViewFactory:
             text=parts.text,
             vectors=parts.vectors,
             allowed=allowed,
-            languages=self._languages(changes.connection, state.token),
+            languages=self.cache.get(
+                "languages", state.token, lambda: main_languages(changes.connection)
+            ),
             generation=state.generation,
             native=parts.native,
-            degraded=found.degraded,
+            degraded=degraded,
             filter_notes=notes,
         )
 
@@ -343,145 +365,53 @@ class ViewFactory:
 
         return self.cache.get(where.cache_key, token, resolve)
 
-    def _languages(self, connection: ReadConnection, token: int) -> Sequence[str | None]:
-        """The languages to stem a query in."""
-        return self.cache.get("languages", token, lambda: main_languages(connection))
-
-
-class StateCache:
-    """Caches answers that hold for one state of the base; the oldest are evicted first.
-
-    A state is identified by the random token of its last commit, so that a base restored from a
-    backup, or a standby that took over, is never mistaken for the one that gave the answers.
-    """
-
-    def __init__(self) -> None:
-        self._answers: dict[tuple[Hashable, int], Any] = {}
-
-    def __contains__(self, key: tuple[Hashable, int]) -> bool:
-        return key in self._answers
-
-    def get(self, name: Hashable, token: int, ask: Callable[[], T]) -> T:
-        """The answer to a question in a state, cached."""
-        key = (name, token)
-        if key not in self._answers:
-            answer = ask()
-            while len(self._answers) >= MOST_ANSWERS:
-                self._answers.pop(next(iter(self._answers)), None)
-            self._answers[key] = answer
-            return answer
-        found: T = self._answers[key]
-        return found
-
-
-class IndexTooFarBehind(Exception):  # noqa: N818 a signal, not an error
-    """An index lacks more than can be read at a search; it has to catch up first."""
-
-
-class IndexSnapshots:
-    """Asks indexes for snapshots; caches what was read from the record until the next write.
-
-    `down` says why an index can't be reached: then the record is searched, within limits. `gave_up`
-    says why an index can't catch up: then the search does without what it lacks. Both are noted in
-    `degraded`. Without either, IndexTooFarBehind is raised where too much is lacking.
-
-    `in_threads` says that searches ask from several threads: then only one of them reads at a time.
-    Coroutines of one event loop must not wait for a lock of threads.
-    """
-
-    def __init__(self, updater: IndexUpdater, *, in_threads: bool) -> None:
-        self._updater = updater
-        self._newer: NewerChunks | None = None
-        self._vectors: OverlayVectors | None = None
-        self._reading = threading.Lock() if in_threads else nullcontext()
-
-    def clear(self) -> None:
-        """Forget what was read."""
-        self._newer = self._vectors = None
-
-    @property
-    def has_read(self) -> bool:
-        """Whether there was something to read since the last `clear`."""
-        return self._newer is not None
-
-    def both(
-        self,
-        changes: SqlChangeLog,
-        text: TextIndex[SqlChangeLog] | None,
-        vectors: VectorIndex[SqlChangeLog] | None,
-        *,
-        down: DownPair,
-        gave_up: StoreError | None,
-    ) -> Snapshots | None:
-        """The indexes at the head of the log; None if one is ahead of it.
-
-        `down` is why the text index and the vector index can't be reached.
-        """
-        degraded: list[DegradedLeg] = []
-        found_text: TextSnapshot | None = None
-        found_vectors: VectorSnapshot | None = None
-        if text is not None:
-            found_text = self._text(text, changes, down=down[0], gave_up=gave_up, degraded=degraded)
-            if found_text is None:
-                return None
-        if vectors is not None:
-            found_vectors = self._vectors_at(
-                vectors, changes, down=down[1], gave_up=gave_up, degraded=degraded
-            )
-            if found_vectors is None:
-                return None
-        return Snapshots(found_text, found_vectors, degraded)
-
     def _text(
         self,
         index: TextIndex[SqlChangeLog],
         changes: SqlChangeLog,
-        *,
         down: StoreError | None,
         gave_up: StoreError | None,
         degraded: list[DegradedLeg],
-    ) -> TextSnapshot | None:
-        """The text index at the head of the log; None if it is ahead of the log."""
+    ) -> TextSnapshot:
         gave_up = down or gave_up
         former = None if down else index.latest(changes)
         position = former.position if former else START
         if former is not None and position.seq >= changes.head.seq:
             return former
         if former is None and not down and index.position.seq > changes.head.seq:
-            return None
+            raise _AheadOfLog
         newer = self._newer_texts(changes, position)
-        problem = gave_up or (None if index.remote else self._updater.problem)
+        problem = gave_up or (None if index.remote else self.updater.problem)
         if newer is None and gave_up is None:
             raise IndexTooFarBehind
         if problem is not None:
             what = "are searched without it" if newer else "are not searched for words"
             degraded.append(DegradedLeg("text", _why("text", changes, position, what, problem)))
         if newer is None:
-            newer = NewerChunks.only_removed(changes, since=position)
-        return OverlayText(former or EmptyText(index.stored_length), newer)
+            newer = overlay.NewerChunks.only_removed(changes, since=position)
+        return overlay.OverlayText(former or overlay.EmptyText(index.stored_length), newer)
 
-    def _vectors_at(
+    def _vectors(
         self,
         index: VectorIndex[SqlChangeLog],
         changes: SqlChangeLog,
-        *,
         down: StoreError | None,
         gave_up: StoreError | None,
         degraded: list[DegradedLeg],
-    ) -> VectorSnapshot | None:
-        """The vector index at the head of the log; None if it is ahead of the log."""
+    ) -> VectorSnapshot:
         gave_up = down or gave_up
         if not index.remote:
-            if gave_up is None and not is_short(changes, since=index.position):
+            if gave_up is None and not overlay.is_short(changes, since=index.position):
                 raise IndexTooFarBehind
-            return index.latest(changes)
+            if (found := index.latest(changes)) is None:
+                raise _AheadOfLog
+            return found
         latest = None if down else index.latest(changes)
         position = latest.position if latest else START
         if latest is not None and position.seq >= changes.head.seq:
             return latest
-        readable = is_short(
-            changes, since=position, most=MOST_CHUNKS if gave_up is None else MOST_SCANNED
-        )
+        most = overlay.MOST_CHUNKS if gave_up is None else MOST_SCANNED
+        readable = overlay.is_short(changes, since=position, most=most)
         if not readable and gave_up is None:
             raise IndexTooFarBehind
         if gave_up is not None:
@@ -489,43 +419,39 @@ class IndexSnapshots:
             why = _why("vector", changes, position, what, gave_up)
             degraded.append(DegradedLeg("semantic", why))
         if not readable:
-            return OverlayVectors.only_removed(latest or EmptyVectors(), changes)
-        return self._overlaid(index, latest or EmptyVectors(), changes)
+            return overlay.OverlayVectors.only_removed(latest or overlay.EmptyVectors(), changes)
+        return self._overlaid(index, latest or overlay.EmptyVectors(), changes)
 
-    def _newer_texts(self, changes: SqlChangeLog, position: LogPosition) -> NewerChunks | None:
+    def _newer_texts(
+        self, changes: SqlChangeLog, position: LogPosition
+    ) -> overlay.NewerChunks | None:
         """What the text index lacks, None if that is too much to read at a search."""
         with self._reading:
             known = self._newer
             if known is not None and (known.since, known.head) == (position, changes.head):
                 return known
             if known is None:
-                known = NewerChunks.none(since=position)
+                known = overlay.NewerChunks.none(since=position)
             if not known.can_extend(changes, since=position):
                 return None
             self._newer = known.extended(changes, since=position)
             return self._newer
 
     def _overlaid(
-        self,
-        index: VectorIndex[SqlChangeLog],
-        latest: VectorSnapshot,
-        changes: SqlChangeLog,
-    ) -> OverlayVectors:
+        self, index: VectorIndex[SqlChangeLog], latest: VectorSnapshot, changes: SqlChangeLog
+    ) -> overlay.OverlayVectors:
         """The index with what it lacks, which is read once for each state."""
-        between = (latest.position, changes.head)
         with self._reading:
-            known = self._vectors
-            if known is not None and (known.since, known.position) == between:
+            known = self._overlay
+            if known and (known.since, known.position) == (latest.position, changes.head):
                 return known.over(latest)
-            self._vectors = OverlayVectors.of(
+            self._overlay = overlay.OverlayVectors.of(
                 latest, changes, model_id=index.model_id, dimension=index.dimension
             )
-            return self._vectors
+            return self._overlay
 
 
-def refreshed(
-    index: TextIndex[SqlChangeLog] | VectorIndex[SqlChangeLog] | None,
-) -> StoreError | None:
+def refreshed(index: AnyIndex | None) -> StoreError | None:
     """Ask an index how far it has come; why it can't be reached, None if it can.
 
     Blocks if it is behind a network, and reads nothing of the record.
@@ -539,9 +465,7 @@ def refreshed(
 
 
 def both_refreshed(indexes: IndexPair) -> DownPair:
-    """The same for the text index and the vector index."""
-    text, vectors = indexes
-    return refreshed(text), refreshed(vectors)
+    return refreshed(indexes.text), refreshed(indexes.vectors)
 
 
 def _why(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
@@ -20,12 +20,12 @@ from lagotto.stores.sql.read import (
     CONFIG,
     attribute_rows,
     chunk_row,
-    chunk_text_rows,
     document_keys,
     document_row,
     in_batches,
     read_config,
 )
+from lagotto.stores.sql.statements import ReadConnection
 from lagotto.stores.sql.tables import (
     AttributeRow,
     ChunkRow,
@@ -44,7 +44,6 @@ from lagotto.stores.sql.tables import (
 
 
 def put_setting(connection: Connection, name: str, value: str) -> None:
-    """Store a setting of the base."""
     connection.execute(delete(Setting).where(Setting.name == name))
     connection.execute(insert(Setting).values(name=name, value=value))
 
@@ -52,11 +51,10 @@ def put_setting(connection: Connection, name: str, value: str) -> None:
 def put_config(connection: Connection, config: BaseConfig) -> None:
     """Store what the chunks and vectors of the base are made with."""
     connection.execute(delete(Setting).where(Setting.name.in_(CONFIG)))
-    rows = [
-        {"name": name, "value": str(value)}
-        for name, value in config.model_dump(exclude_none=True).items()
-    ]
-    connection.execute(insert(Setting), rows)
+    stored = config.model_dump(exclude_none=True)
+    connection.execute(
+        insert(Setting), [{"name": name, "value": str(value)} for name, value in stored.items()]
+    )
 
 
 def mark_copy(connection: Connection, source: str | None) -> None:
@@ -91,16 +89,22 @@ CHANGES_KEPT = 1_000_000
 of its position, and is rebuilt, which takes no longer than to apply as many changes."""
 
 
+SHORT_TEXT = 2_000
+"""Characters of a document whose chunks are cut out of it when they are read: that takes no longer
+than to read rows of their own, which would be a sixth of a file of short documents."""
+
+
+def longest_short_text(connection: ReadConnection) -> int:
+    """Chunks of documents with at most so many characters have no texts of their own."""
+    return SHORT_TEXT if connection.dialect.name == "sqlite" else 0
+
+
 class Numbers(NamedTuple):
     """The keys that documents, their chunk sets and all their chunks will have."""
 
     documents: Sequence[int]
     sets: range
     chunks: range
-
-
-Numbering = Callable[[Connection, Sequence[Entry]], Numbers]
-"""Gives entries their numbers."""
 
 
 class Insert(Protocol):
@@ -114,18 +118,16 @@ class Insert(Protocol):
 def insert_rows(
     connection: Connection, table: type[Tables], rows: Sequence[dict[str, Any]]
 ) -> None:
-    """Put rows into a table the usual way."""
     if rows:
         connection.execute(insert(table), rows)
 
 
 def number_entries(connection: Connection, entries: Sequence[Entry]) -> Numbers:
     """Take numbers for entries; those that end up unused do no harm."""
-    chunks = sum(len(entry.chunks) for entry in entries)
     return Numbers(
         take_range(connection, "document", len(entries)),
         take_range(connection, "chunk_set", len(entries)),
-        take_range(connection, "change", chunks),
+        take_range(connection, "change", sum(len(entry.chunks) for entry in entries)),
     )
 
 
@@ -155,15 +157,13 @@ def write_entries(
     numbers: Numbers,
     generation: int,
     put: Insert = insert_rows,
-    short: int = 0,
 ) -> None:
     """Store entries, whose former documents are gone; EmbeddingError for non-unit vectors."""
-    documents = [entry.document for entry in entries]
-    named = list(zip(numbers.documents, documents, strict=True))
+    named = [(key, entry.document) for key, entry in zip(numbers.documents, entries, strict=True)]
     put(connection, DocumentRow, [document_row(key, document) for key, document in named])
     attributes = [row for key, document in named for row in attribute_rows(key, document)]
     put(connection, AttributeRow, attributes)
-    write_chunks(connection, entries, numbers=numbers, generation=generation, put=put, short=short)
+    write_chunks(connection, entries, numbers=numbers, generation=generation, put=put)
 
 
 def write_chunks(
@@ -173,17 +173,42 @@ def write_chunks(
     numbers: Numbers,
     generation: int,
     put: Insert = insert_rows,
-    short: int = 0,
 ) -> None:
-    """Store what a generation has of entries, whose documents are stored.
-
-    The chunks of documents with at most `short` characters have no texts of their own.
-    """
+    """Store what a generation has of entries, whose documents are stored."""
     for entry in entries:
         check_vectors(entry.vectors, dimension=entry.vectors.shape[1])
-    made = {"generation": generation}
-    for table, rows in _chunk_rows(entries, numbers, made, short=short).items():
-        put(connection, table, rows)
+    now, chunk_numbers = iso(datetime.now(UTC)), iter(numbers.chunks)
+    rows: dict[type[Tables], list[dict[str, Any]]] = {
+        table: [] for table in (ChunkSetRow, ChunkRow, ChunkTextRow, EmbeddingRow)
+    }  # in the order in which they need each other
+    for entry, key, set_key in zip(entries, numbers.documents, numbers.sets, strict=True):
+        made = {"model_id": entry.model_id, "created_at": now, "generation": generation}
+        rows[ChunkSetRow].append(
+            {
+                "key": set_key,
+                "document_key": key,
+                "content_hash": entry.document.content_hash,
+                "chunker_id": entry.chunks[0].chunker_id if entry.chunks else "",
+                **made,
+            }
+        )
+        own = islice(chunk_numbers, len(entry.chunks))
+        chunks = [
+            chunk_row(number, key, set_key, chunk) | {"generation": generation}
+            for number, chunk in zip(own, entry.chunks, strict=True)
+        ]
+        rows[ChunkRow] += chunks
+        if len(text := entry.document.text) > longest_short_text(connection):
+            rows[ChunkTextRow] += [
+                {"chunk_key": row["key"], "text": text[row["start"] : row["end"]]} for row in chunks
+            ]
+        findable = [row["key"] for row in chunks if row["level"] != "parent"]
+        rows[EmbeddingRow] += [
+            {"chunk_key": number, "vector": vector.astype("<f4").tobytes(), **made}
+            for number, vector in zip(findable, entry.vectors, strict=True)
+        ]
+    for table, some in rows.items():
+        put(connection, table, some)
 
 
 def update_documents(connection: Connection, documents: Sequence[Document]) -> None:
@@ -207,10 +232,8 @@ def update_documents(connection: Connection, documents: Sequence[Document]) -> N
             insert_rows(connection, AttributeRow, attribute_rows(key, document))
             updated.append(key)
     numbers = take_range(connection, "change", len(updated))
-    rows = [
-        {"sequence": number, "document_key": key}
-        for number, key in zip(numbers, updated, strict=True)
-    ]
+    changes = zip(numbers, updated, strict=True)
+    rows = [{"sequence": number, "document_key": key} for number, key in changes]
     insert_rows(connection, MetadataUpdateRow, rows)
 
 
@@ -242,23 +265,18 @@ def note_change(connection: Connection, generation: int | None = None) -> None:
     last = select(Counter.value).where(Counter.name == "change").scalar_subquery()
     row = {"state": state, "change": last, "token": new_token()}
     row["generation"] = CURRENT if generation is None else generation
-    change = connection.scalar(insert(HistoryRow).values(row).returning(HistoryRow.change))
-    if generation is None:
-        _prune_log(connection, state=state, change=change or 0)
-
-
-def _prune_log(connection: Connection, *, state: int, change: int) -> None:
-    """Delete old commits, and what no index could ask for any more without their tokens."""
+    change = connection.scalar(insert(HistoryRow).values(row).returning(HistoryRow.change)) or 0
+    if generation is not None:
+        return
+    # Delete old commits, and what no index could ask for any more without their tokens.
     old = or_(HistoryRow.state <= state - HISTORY_KEPT, HistoryRow.change <= change - CHANGES_KEPT)
     pruned = delete(HistoryRow).where(old, HistoryRow.generation == CURRENT)
-    gone = connection.scalars(pruned.returning(HistoryRow.change)).all()
-    if gone:
+    if gone := connection.scalars(pruned.returning(HistoryRow.change)).all():
         for table in (RemovalRow, MetadataUpdateRow):
             connection.execute(delete(table).where(table.sequence <= max(gone)))
 
 
 def start_history(connection: Connection) -> None:
-    """Record the first state of a new base."""
     connection.execute(insert(HistoryRow).values(state=0, change=0, token=new_token()))
 
 
@@ -269,60 +287,10 @@ def new_token() -> int:
 
 def take_numbers(connection: Connection, counter: str, count: int) -> int:
     """Take the next `count` numbers of a counter; the last one taken."""
-    statement = (
-        update(Counter)
-        .where(Counter.name == counter)
-        .values(value=Counter.value + count)
-        .returning(Counter.value)
-    )
-    return int((connection.execute(statement)).scalar_one())
+    taken = update(Counter).where(Counter.name == counter).values(value=Counter.value + count)
+    return int(connection.execute(taken.returning(Counter.value)).scalar_one())
 
 
 def take_range(connection: Connection, counter: str, count: int) -> range:
-    """The next `count` numbers of a counter."""
     last = take_numbers(connection, counter, count)
     return range(last - count + 1, last + 1)
-
-
-def _chunk_rows(
-    entries: Sequence[Entry], numbers: Numbers, made: dict[str, int], *, short: int
-) -> dict[type[Tables], list[dict[str, Any]]]:
-    """What is derived from documents, in the order in which the tables need each other."""
-    chunk_numbers = iter(numbers.chunks)
-    rows: dict[type[Tables], list[dict[str, Any]]] = {
-        table: [] for table in (ChunkSetRow, ChunkRow, ChunkTextRow, EmbeddingRow)
-    }
-    for entry, key, set_key in zip(entries, numbers.documents, numbers.sets, strict=True):
-        rows[ChunkSetRow].append(_set_row(set_key, key, entry) | made)
-        own = islice(chunk_numbers, len(entry.chunks))
-        chunks = [
-            chunk_row(number, key, set_key, chunk) | made
-            for number, chunk in zip(own, entry.chunks, strict=True)
-        ]
-        rows[ChunkRow] += chunks
-        if len(entry.document.text) > short:
-            rows[ChunkTextRow] += chunk_text_rows(chunks, entry.document.text)
-        rows[EmbeddingRow] += _embedding_rows(chunks, entry, made)
-    return rows
-
-
-def _set_row(key: int, document_key: int, entry: Entry) -> dict[str, Any]:
-    return {
-        "key": key,
-        "document_key": document_key,
-        "content_hash": entry.document.content_hash,
-        "chunker_id": entry.chunks[0].chunker_id if entry.chunks else "",
-        "model_id": entry.model_id,
-        "created_at": iso(datetime.now(UTC)),
-    }
-
-
-def _embedding_rows(
-    chunks: Sequence[dict[str, Any]], entry: Entry, made: dict[str, int]
-) -> list[dict[str, Any]]:
-    findable = [row["key"] for row in chunks if row["level"] != "parent"]
-    same = {"model_id": entry.model_id, "created_at": iso(datetime.now(UTC)), **made}
-    return [
-        {"chunk_key": key, "vector": vector.astype("<f4").tobytes(), **same}
-        for key, vector in zip(findable, entry.vectors, strict=True)
-    ]

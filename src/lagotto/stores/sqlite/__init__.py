@@ -1,10 +1,9 @@
 """The embedded store: one file, and derived indexes beside it.
 
-store          SqliteStore: assembly, reads and writes
+store          SqliteStore: assembly, reads and writes, and the beginning of a search
 database       the file: recognised, opened, discarded; its connections and errors
 write          the file for SQLAlchemy: its tables, and all that writes to them
 rebuild        the next generation of a base
-view_factory   the beginning of a search: one state of the file and of all indexes
 fts5           the text index inside the file
 checks         what may be wrong with the file
 """

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from sqlalchemy import Connection
 
 from lagotto.errors import StoreError
 from lagotto.indexes.base import MEGABYTE, Finding
@@ -17,7 +16,8 @@ from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.generations import read_next
 from lagotto.stores.sql.indexes import IndexPair
-from lagotto.stores.sqlite.database import SHORT_TEXT, ways_out
+from lagotto.stores.sql.statements import ReadConnection, Statement
+from lagotto.stores.sqlite.database import ways_out
 
 if TYPE_CHECKING:
     from lagotto.stores.sqlite.store import SqliteStore
@@ -26,43 +26,29 @@ MUCH_FREE = 0.25
 """The share of a file that may be unused before it is reported."""
 
 
-def check_base(connection: Connection, store: SqliteStore) -> list[Finding]:
+def check_base(connection: ReadConnection, store: SqliteStore) -> list[Finding]:
     """All that may be wrong; nobody opens the indexes if the file is damaged."""
     path, folder = store.path, store.indexes
-    found = check_file(connection, path)
-    if found[0].level == "problem":
-        return found
-    found += check_rows(connection, short=SHORT_TEXT)
-    found += check_contents(connection, path)
+    said = [str(value) for value in Statement("PRAGMA quick_check").column(connection)]
+    if said != ["ok"]:
+        more = f", and {len(said) - 1} more" if len(said) > 1 else ""
+        what = f"{path} is damaged: {said[0]}{more}"
+        return [Finding(level="problem", what=what, advice=ways_out(path))]
+    what = f"the file is intact, its schema is {SCHEMA_VERSION}"
+    found = [Finding(level="ok", what=what), *check_rows(connection)]
+    found += [*_orphans(connection), *_free_space(connection, path)]
     try:
         folder.refuse_links()
     except StoreError as exc:
         return [*found, Finding(level="problem", what=str(exc))]
-    present = store.present_indexes(connection)
+    store.reload_if_rebuilt(connection)
+    present = store.search_indexes.open
     found += store.search_indexes.check(SqlChangeLog(connection))
     following = read_next(connection)
     building = store.search_indexes.open_for(following) if following else IndexPair()
     indexes = (*present.by_role().values(), *building.by_role().values())
     used = {index.folder for index in indexes}
     return found + check_leftovers(folder, file=store.file, used=used)
-
-
-def check_file(connection: Connection, path: Path) -> list[Finding]:
-    """Whether the file is intact; if it is not, nothing else is checked."""
-    said = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA quick_check")]
-    if said == ["ok"]:
-        return [Finding(level="ok", what=f"the file is intact, its schema is {SCHEMA_VERSION}")]
-    more = f", and {len(said) - 1} more" if len(said) > 1 else ""
-    what = f"{path} is damaged: {said[0]}{more}"
-    return [Finding(level="problem", what=what, advice=ways_out(path))]
-
-
-def check_contents(connection: Connection, path: Path) -> list[Finding]:
-    """Orphaned rows and unused space."""
-    return [
-        *_orphans(connection),
-        *_free_space(connection, path),
-    ]
 
 
 def check_leftovers(indexes: IndexFolder, *, file: Path, used: set[Path | None]) -> list[Finding]:
@@ -77,26 +63,21 @@ def check_leftovers(indexes: IndexFolder, *, file: Path, used: set[Path | None])
     return [Finding(level="note", what=what, advice=f"delete them: rm -r {names}")]
 
 
-def _orphans(connection: Connection) -> list[Finding]:
-    rows = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
-    tables = Counter(str(row[0]) for row in rows)
-    if not tables:
-        return []
-    counts = ", ".join(f"{count} of {table}" for table, count in sorted(tables.items()))
-    return [_copy_it(f"rows belong to documents or chunks that are not there: {counts}")]
+def _orphans(connection: ReadConnection) -> Iterator[Finding]:
+    tables = Counter(map(str, Statement("PRAGMA foreign_key_check").column(connection)))
+    if tables:
+        counts = ", ".join(f"{count} of {table}" for table, count in sorted(tables.items()))
+        what = f"rows belong to documents or chunks that are not there: {counts}"
+        advice = "`lagotto copy` makes a base without them"
+        yield Finding(level="problem", what=what, advice=advice)
 
 
-def _free_space(connection: Connection, path: Path) -> list[Finding]:
+def _free_space(connection: ReadConnection, path: Path) -> Iterator[Finding]:
     pages, free, size = (
-        int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+        int(Statement(f"PRAGMA {name}").scalar(connection))
         for name in ("page_count", "freelist_count", "page_size")
     )
-    if free * size < MEGABYTE or free < MUCH_FREE * pages:
-        return []
-    what = f"{free * size / MEGABYTE:.1f} MB of the file are unused"
-    return [Finding(level="note", what=what, advice=f"release the space: sqlite3 {path} VACUUM")]
-
-
-def _copy_it(what: str) -> Finding:
-    advice = "`lagotto copy` makes a base without them"
-    return Finding(level="problem", what=what, advice=advice)
+    if free * size >= MEGABYTE and free >= MUCH_FREE * pages:
+        what = f"{free * size / MEGABYTE:.1f} MB of the file are unused"
+        advice = f"release the space: sqlite3 {path} VACUUM"
+        yield Finding(level="note", what=what, advice=advice)

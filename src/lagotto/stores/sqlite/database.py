@@ -7,8 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
-from functools import partial
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -47,6 +46,13 @@ def sqlite_errors(path: Path) -> Iterator[None]:
 
 
 @contextmanager
+def store_errors(path: Path) -> Iterator[None]:
+    """The same, and what the file system raises."""
+    with sqlite_errors(path), file_errors(path):
+        yield
+
+
+@contextmanager
 def damage_errors(path: Path) -> Iterator[None]:
     """Turn what goes wrong with the contents of rows, such as invalid JSON, into a StoreError."""
     try:
@@ -81,7 +87,6 @@ def _explained(path: Path, error: sqlite3.Error) -> StoreError:
 
 
 def damaged(path: Path, problem: Exception) -> StoreDamagedError:
-    """The error for a damaged file."""
     return StoreDamagedError(f"{path} is damaged ({str(problem)[:SHOWN]}); {ways_out(path)}")
 
 
@@ -104,10 +109,6 @@ T = TypeVar("T")
 BUSY_TIMEOUT = 30.0
 BETWEEN_ATTEMPTS = 0.003
 """Seconds between two attempts to take the lock of the file."""
-
-SHORT_TEXT = 2_000
-"""Characters of a document whose chunks are cut out of it when they are read: that takes no longer
-than to read rows of their own, which would be a sixth of a file of short documents."""
 
 KEPT_OPEN = 5
 """Connections that a pool keeps for the next searches."""
@@ -199,64 +200,15 @@ def text_or_bytes(stored: bytes) -> str | bytes:
         return stored
 
 
-class ConnectionPool:
-    """Connections that read, used again and again; as many at a time as searches ask for."""
-
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
-        self._connect = connect
-        self._idle: list[sqlite3.Connection] = []
-        self._lock = threading.Lock()
-        self._closed = False
-
-    @contextmanager
-    def connection(self) -> Iterator[SqliteConnection]:
-        """A connection without a transaction."""
-        with self._lock:
-            driver = self._idle.pop() if self._idle else None
-        connection = SqliteConnection(driver or self._connect())
-        try:
-            yield connection
-        finally:
-            self._release(connection)
-
-    def close(self) -> None:
-        """Close the connections; those in use are closed when they are released."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for driver in idle:
-            driver.close()
-
-    def _release(self, connection: SqliteConnection) -> None:
-        kept = False
-        try:
-            connection.rollback()
-            with self._lock:
-                kept = not self._closed and len(self._idle) < KEPT_OPEN
-                if kept:
-                    self._idle.append(connection.driver)
-        finally:
-            if not kept:
-                connection.driver.close()
-
-
 class DriverHandle:
-    """The connection on which a cancelled task interrupts what runs in a thread."""
+    """The connection on which a cancelled task interrupts what runs in a thread, if any."""
 
-    def __init__(self, driver: sqlite3.Connection | None = None) -> None:
-        self._driver = driver
-
-    def hold(self, driver: sqlite3.Connection) -> None:
-        """Interrupt this connection from now on."""
-        self._driver = driver
-
-    def release(self) -> None:
-        """Interrupt nothing any more."""
-        self._driver = None
+    def __init__(self) -> None:
+        self.driver: sqlite3.Connection | None = None
 
     def interrupt(self) -> None:
         """End the statement that is running; it fails, but nobody waits for it any more."""
-        driver = self._driver
+        driver = self.driver  # another thread may take it away
         if driver is not None:
             driver.interrupt()
 
@@ -268,14 +220,15 @@ class SqliteReader:
         self._connection = connection
         self._path = path
         self._lock = threading.Lock()
-        self._driver = DriverHandle(connection.driver)
 
     async def ask(self, question: Callable[[SqliteConnection], T], *, brief: bool = False) -> T:
         def answer() -> T:
             with self._lock, file_errors(self._path), damage_errors(self._path):
                 return question(self._connection)
 
-        return answer() if brief else await interruptible(answer, interrupt=self._driver.interrupt)
+        if brief:
+            return answer()
+        return await interruptible(answer, interrupt=self._connection.driver.interrupt)
 
 
 APPLICATION_ID = 0x4C61676F
@@ -294,39 +247,64 @@ _VERSION = Statement("PRAGMA user_version")
 class SqliteDatabase:
     """Connections to the file of a base.
 
-    Searches use those of the sqlite3 module. SQLAlchemy is for the rest, and imported with its
-    first transaction: that takes longer than a search in a small base.
+    What reads uses those of the sqlite3 module, again and again. SQLAlchemy is for what writes, and
+    imported with the first change: that takes longer than a search in a small base.
     """
 
     def __init__(self, file: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
         self._file = file
         self._busy_timeout = busy_timeout
-        self._pool = ConnectionPool(partial(connect, file, busy_timeout=busy_timeout))
-        self._engines: dict[float, Engine] = {}
-
-    def connection(self) -> AbstractContextManager[SqliteConnection]:
-        """A connection that reads, of which queries see one state of the file."""
-        return self._pool.connection()
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        self._engine: Engine | None = None
 
     @contextmanager
-    def transaction(self, *, writing: bool = False, caching: bool = False) -> Iterator[Connection]:
+    def connection(self) -> Iterator[SqliteConnection]:
+        """A connection that reads, of which queries see one state of the file."""
+        with self._lock:
+            driver = self._idle.pop() if self._idle else None
+        if driver is None:
+            driver = connect(self._file, busy_timeout=self._busy_timeout)
+        connection = SqliteConnection(driver)
+        try:
+            yield connection
+        finally:
+            self._release(connection)
+
+    def _release(self, connection: SqliteConnection) -> None:
+        kept = False
+        try:
+            connection.rollback()
+            with self._lock:
+                kept = not self._closed and len(self._idle) < KEPT_OPEN
+                if kept:
+                    self._idle.append(connection.driver)
+        finally:
+            if not kept:
+                connection.driver.close()
+
+    @contextmanager
+    def writing(self, *, caching: bool = False) -> Iterator[Connection]:
         """A transaction of SQLAlchemy; one for `caching` hardly waits for other writers."""
         from lagotto.stores.sqlite.write import create_engine, transaction
 
+        with self._lock:
+            if self._engine is None:
+                self._engine = create_engine(self._file, busy_timeout=self._busy_timeout)
         timeout = CACHE_TIMEOUT if caching else self._busy_timeout
-        engine = self._engines.get(timeout)
-        if engine is None:  # or another thread has been faster
-            engine = self._engines.setdefault(
-                timeout, create_engine(self._file, busy_timeout=timeout)
-            )
-        with transaction(engine, writing=writing) as connection:
+        with transaction(self._engine, timeout=timeout) as connection:
             yield connection
 
     def close(self) -> None:
         """Close all connections that nobody uses; the others when they are released."""
-        self._pool.close()
-        for engine in self._engines.values():
-            engine.dispose()
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for driver in idle:
+            driver.close()
+        if self._engine is not None:
+            self._engine.dispose()
 
 
 def recognise(path: Path) -> None:
@@ -338,9 +316,21 @@ def recognise(path: Path) -> None:
     if not path.exists():
         return
     if path.stat().st_size == 0:
-        _refuse_emptied(path)
+        # An empty file becomes a new base, unless it has indexes: then it was one.
+        folder = usual_folder(path)
+        if (folder / INDEX_MARKER).exists():
+            raise StoreDamagedError(
+                f"{path} is empty, but {folder} has indexes of a base of this name; restore the "
+                "file from a backup, or choose another name for a new base"
+            )
         return
-    _check_header(path)
+    try:  # SQLite itself takes a file of a few bytes for an empty one, and writes over it
+        with path.open("rb") as opened:
+            header = opened.read(len(SQLITE_HEADER))
+    except OSError as exc:
+        raise StoreReadOnlyError(f"{path} can't be read ({exc}); check its permissions") from exc
+    if header != SQLITE_HEADER:
+        raise NotABaseError(f"{path} is not a Lagotto base; choose another name")
     with (
         sqlite_errors(path),
         damage_errors(path),
@@ -356,27 +346,6 @@ def recognise(path: Path) -> None:
             f"{path} is an SQLite file, but not a Lagotto base; choose another name"
         )
     check_version(version, str(path))
-
-
-def _refuse_emptied(path: Path) -> None:
-    """An empty file becomes a new base, unless it has indexes: then it was one."""
-    folder = usual_folder(path)
-    if (folder / INDEX_MARKER).exists():
-        raise StoreDamagedError(
-            f"{path} is empty, but {folder} has indexes of a base of this name; restore the file "
-            "from a backup, or choose another name for a new base"
-        )
-
-
-def _check_header(path: Path) -> None:
-    """SQLite itself takes a file of a few bytes for an empty one, and writes over it."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(len(SQLITE_HEADER))
-    except OSError as exc:
-        raise StoreReadOnlyError(f"{path} can't be read ({exc}); check its permissions") from exc
-    if header != SQLITE_HEADER:
-        raise NotABaseError(f"{path} is not a Lagotto base; choose another name")
 
 
 def schema_version(connection: ReadConnection) -> int:
@@ -396,19 +365,12 @@ def discard_if_empty(path: Path) -> bool:
             file.execute("PRAGMA locking_mode = EXCLUSIVE")
             file.execute("PRAGMA journal_mode = DELETE")  # no -wal beside a file that is gone
             file.execute("BEGIN EXCLUSIVE")
-            is_empty = _never_had_a_document(file)
-            if is_empty:
-                path.unlink()
+            if file.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+                return False
+            documents = "SELECT (SELECT count(*) FROM document) + (SELECT max(value) FROM counter)"
+            if file.execute(documents).fetchone() != (0,):
+                return False
+            path.unlink()
     except sqlite3.Error:  # in use, or no base
         return False
-    return is_empty
-
-
-def _never_had_a_document(file: sqlite3.Connection) -> bool:
-    (application,) = file.execute("PRAGMA application_id").fetchone()
-    if application != APPLICATION_ID:
-        return False
-    (used,) = file.execute(
-        "SELECT (SELECT count(*) FROM document) + (SELECT max(value) FROM counter)"
-    ).fetchone()
-    return bool(used == 0)
+    return True

@@ -16,13 +16,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto._internal.concurrency import checkpoint
+from lagotto._internal.concurrency import with_checkpoints
 from lagotto.documents import storable
 from lagotto.indexes.base import (
     REBUILD,
     START,
     ChunkKeys,
-    ChunkText,
     FilterKeys,
     Finding,
     Hits,
@@ -47,11 +46,10 @@ from lagotto.indexes.text_query import (
     Without,
     Word,
 )
-from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog
+from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.read import read_config, setting
 from lagotto.stores.sql.statements import ReadConnection, Statement
 from lagotto.terms import index_terms
-from lagotto.terms.vocabulary import Vocabulary
 
 _FIND = "SELECT rowid, -bm25({terms}) FROM {terms} WHERE {terms} MATCH :term"
 _COUNT = "SELECT count(*) FROM {terms}_docsize"
@@ -108,21 +106,16 @@ class Fts5Tables:
     generation: int
 
     def rows(self, sql: str, **values: Any) -> Sequence[Sequence[Any]]:
-        """What a statement reads."""
         return Statement(self.named(sql)).rows(self.connection, **values)
 
     def scalar(self, sql: str, **values: Any) -> int:
         """The only value, 0 if there is none."""
-        rows = self.rows(sql, **values)
-        return int(rows[0][0]) if rows else 0
+        return int(Statement(self.named(sql)).scalar(self.connection, **values) or 0)
 
     def keys(self, sql: str, **values: str) -> ChunkKeys:
-        """The only column."""
-        rows = self.rows(sql, **values)
-        return np.fromiter((key for (key,) in rows), np.int64, len(rows))
+        return Statement(self.named(sql)).keys(self.connection, **values)
 
     def run(self, sql: str, values: Any = ()) -> None:
-        """Change the tables."""
         self.connection.exec_driver_sql(self.named(sql), values)
 
     def named(self, sql: str) -> str:
@@ -131,18 +124,20 @@ class Fts5Tables:
         return sql.format(terms=f"chunk_terms{suffix}", vocabulary=f"chunk_vocabulary{suffix}")
 
     def create(self) -> None:
-        """Create the tables."""
         for statement in _CREATE:
             self.run(statement)
 
     def drop(self) -> None:
-        """Delete the tables, if there are any."""
         for statement in _DROP:
             self.run(statement)
 
+    def remove(self, document_keys: Sequence[int]) -> None:
+        """Remove the chunks of documents, in the transaction that removes these."""
+        for key in document_keys:
+            self.run(_REMOVE, (key,))
+
 
 def fts5_generations(connection: ReadConnection) -> list[int]:
-    """The generations that have tables."""
     return [int(suffix.strip("_") or 0) for (suffix,) in Statement(_ALL).rows(connection)]
 
 
@@ -154,13 +149,12 @@ class Fts5Index(TextIndex[SqlChangeLog]):
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
-        self._vocabularies = VocabularyCache()
-        self._chunks: dict[LogPosition, int] = {}
+        self.vocabularies = VocabularyCache()
+        self.chunks: dict[LogPosition, int] = {}
+        """How many chunks there were at the last position that was asked about."""
 
     def catch_up(self, changes: SqlChangeLog) -> Fts5Text:
-        return Fts5Text(
-            changes.reader, self.generation, changes.head, self._vocabularies, self._chunks
-        )
+        return Fts5Text(self, changes)
 
     def applied_seq(self, changes: SqlChangeLog) -> int:
         return changes.head.seq
@@ -184,50 +178,30 @@ def prepare_terms(texts: Iterable[ContextText]) -> PreparedTexts:
 
     A transaction keeps other writers waiting, so it should not analyse texts.
     """
-    prepared: dict[ContextText, Sequence[str]] = {}
-    for each in texts:
-        checkpoint()
-        prepared[each] = index_terms(*each)
-    return prepared
-
-
-def remove_terms(tables: Fts5Tables, document_keys: Sequence[int]) -> None:
-    """Remove the chunks of documents, in the transaction that removes them."""
-    for key in document_keys:
-        tables.run(_REMOVE, (key,))
+    return {each: index_terms(*each) for each in with_checkpoints(texts)}
 
 
 def open_fts5(site: IndexSite) -> Fts5Index:
-    """The FTS5 index of a base; its tables are in the file."""
     return Fts5Index(site.generation)
 
 
 class Fts5Text(TextSnapshot):
-    """A TextSnapshot: what the transaction of a search sees of the tables.
+    """A TextSnapshot: what the transaction of a search sees of the tables."""
 
-    `chunks` is how many there were at the last position that was asked about.
-    """
-
-    def __init__(
-        self,
-        record: RecordReader,
-        generation: int,
-        position: LogPosition,
-        vocabularies: VocabularyCache,
-        chunks: dict[LogPosition, int],
-    ) -> None:
-        self.position = position
-        self._record = record
-        self._generation = generation
-        self._vocabularies = vocabularies
-        self._chunks = chunks
+    def __init__(self, index: Fts5Index, changes: SqlChangeLog) -> None:
+        self.position = changes.head
+        self._index = index
+        self._record = changes.reader
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
         among = allowed.keys if allowed is not None else None
-        return await self._ask(lambda tables: _search(tables, query, k, among))
+        return await self._ask(lambda tables: top_k(*_found(tables, query, among=among), k))
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        return await self._ask(lambda tables: _scores(tables, query, keys))
+        def scores(tables: Fts5Tables) -> NDArray[np.float32]:
+            return _of(keys, *_found(tables, query, among=np.unique(keys)))
+
+        return await self._ask(scores)
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
         return await self._ask(lambda tables: _matching(tables, match, among))
@@ -240,25 +214,26 @@ class Fts5Text(TextSnapshot):
 
     async def statistics(self) -> TextStatistics:
         """FTS5 keeps the mean length to itself."""
-        position = self.position
-        count = self._chunks.get(position)
-        if count is None:
+        known = self._index.chunks
+        if (count := known.get(self.position)) is None:
             count = await self._ask(lambda tables: tables.scalar(_COUNT))
-            self._chunks.clear()
-            self._chunks[position] = count
+            known.clear()
+            known[self.position] = count
         return TextStatistics(count, None)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
-        return await self._ask(lambda tables: wanted.find_all(self._vocabulary(tables), words))
+        def find(tables: Fts5Tables) -> list[tuple[Term, ...]]:
+            vocabulary = self._index.vocabularies.at(
+                self.position, lambda: [term for (term,) in tables.rows(_VOCABULARY)]
+            )
+            return wanted.find_all(vocabulary, words)
 
-    def _vocabulary(self, tables: Fts5Tables) -> Vocabulary:
-        return self._vocabularies.at(
-            self.position, lambda: [term for (term,) in tables.rows(_VOCABULARY)]
-        )
+        return await self._ask(find)
 
     async def _ask(self, question: Callable[[Fts5Tables], T], *, brief: bool = False) -> T:
+        generation = self._index.generation
         return await self._record.ask(
-            lambda connection: question(Fts5Tables(connection, self._generation)), brief=brief
+            lambda connection: question(Fts5Tables(connection, generation)), brief=brief
         )
 
 
@@ -291,17 +266,14 @@ def index_chunks(changes: SqlChangeLog, *, since: int, prepared: PreparedTexts) 
         generation = read_config(changes.connection).generation
     tables = Fts5Tables(changes.connection, generation)
     for start, stop in changes.ranges(since=since):
-        if rows := _rows(changes.added_texts(start, stop), prepared):
+        rows = []
+        for chunk in with_checkpoints(changes.added_texts(start, stop)):
+            terms = prepared.get((chunk.text, chunk.language))
+            if terms is None:
+                terms = index_terms(chunk.text, chunk.language)
+            rows.append((chunk.key, " ".join(terms)))
+        if rows:
             tables.run(_ADD, rows)
-
-
-def _search(tables: Fts5Tables, query: TextQuery, k: int, among: ChunkKeys | None) -> Hits:
-    return top_k(*_found(tables, query, among=among), k)
-
-
-def _scores(tables: Fts5Tables, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-    found, scores = _found(tables, query, among=np.unique(keys))
-    return _of(keys, found, scores)
 
 
 def _matching(tables: Fts5Tables, match: Match, among: ChunkKeys | None) -> ChunkKeys:
@@ -311,13 +283,17 @@ def _matching(tables: Fts5Tables, match: Match, among: ChunkKeys | None) -> Chun
             among = _matching(tables, part, among)
         return tables.keys(_KEYS) if among is None else among
     if isinstance(match, Either):
-        lists = [_matching(tables, part, among) for part in match.parts]
-        return np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
+        return _united([_matching(tables, part, among) for part in match.parts])
     if isinstance(match, Without):
         seen = tables.keys(_KEYS) if among is None else among
         wrong = _matching(tables, match.part, seen)
         return np.setdiff1d(seen, wrong, assume_unique=True)
-    held = _holding(tables, match)
+    if match == Prefix(""):
+        held = tables.keys(_WITH_TERMS)
+    elif wanted := expression(match):
+        held = tables.keys(_MATCHING, wanted=wanted)
+    else:
+        held = np.empty(0, np.int64)
     return held if among is None else np.intersect1d(among, held, assume_unique=True)
 
 
@@ -372,28 +348,9 @@ def _united(lists: Sequence[ChunkKeys]) -> ChunkKeys:
     return np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
 
 
-def _holding(tables: Fts5Tables, match: Word | Prefix | Phrase) -> ChunkKeys:
-    """The chunks for which `match` holds, ascending."""
-    if match == Prefix(""):
-        return tables.keys(_WITH_TERMS)
-    wanted = expression(match)
-    return tables.keys(_MATCHING, wanted=wanted) if wanted else np.empty(0, np.int64)
-
-
 def _of(keys: ChunkKeys, found: ChunkKeys, scores: NDArray[np.float32]) -> NDArray[np.float32]:
     """The score of each of `keys`, 0 for those that are not among the ascending `found`."""
     if not len(found):
         return np.zeros(len(keys), np.float32)
     places = np.minimum(np.searchsorted(found, keys), len(found) - 1)
     return np.where(found[places] == keys, scores[places], np.float32(0))
-
-
-def _rows(texts: Sequence[ChunkText], prepared: PreparedTexts) -> list[tuple[int, str]]:
-    rows: list[tuple[int, str]] = []
-    for chunk in texts:
-        checkpoint()
-        terms = prepared.get((chunk.text, chunk.language))
-        if terms is None:
-            terms = index_terms(chunk.text, chunk.language)
-        rows.append((chunk.key, " ".join(terms)))
-    return rows

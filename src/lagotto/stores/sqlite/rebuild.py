@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
@@ -15,18 +15,10 @@ from lagotto.indexes.base import LogPosition, text_rules
 from lagotto.indexes.updater import catch_up_all, delete_remote, retry_while_locked
 from lagotto.stores.base import BaseConfig, Entry, WriteGuard
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
-from lagotto.stores.sql.generations import SqlStaging, begin, read_next, write_next
-from lagotto.stores.sql.read import counter, read_config
+from lagotto.stores.sql.generations import SqlStaging, begin, kept_generations, write_next
+from lagotto.stores.sql.read import counter
 from lagotto.stores.sql.write import note_change, put_setting
-from lagotto.stores.sqlite.database import SHORT_TEXT, SqliteReader, damage_errors
-from lagotto.stores.sqlite.fts5 import (
-    RULES_SETTING,
-    Fts5Tables,
-    PreparedTexts,
-    fts5_generations,
-    index_chunks,
-    prepare_terms,
-)
+from lagotto.stores.sqlite.fts5 import RULES_SETTING, Fts5Tables, fts5_generations, index_chunks
 
 if TYPE_CHECKING:
     from lagotto.stores.sqlite.store import SqliteStore
@@ -40,19 +32,6 @@ LOCK = ".rebuild.lock"
 async def sqlite_staging(base: SqliteStore, config: BaseConfig) -> AsyncIterator[SqliteStaging]:
     """The next generation of a base; the former one is deleted once it has been replaced."""
     staging = SqliteStaging(base, config)
-    with _only_one(base):
-        await staging.prepare()
-        try:
-            yield staging
-        finally:
-            await in_thread(staging.indexes.close)
-            if staging.switched:
-                await staging.tidy_up()
-
-
-@contextmanager
-def _only_one(base: SqliteStore) -> Iterator[None]:
-    """Hold the lock for building the next generation."""
     with ExitStack() as stack:
         try:
             stack.enter_context(base.indexes.lock(timeout=0, name=LOCK))
@@ -60,7 +39,13 @@ def _only_one(base: SqliteStore) -> Iterator[None]:
             raise StoreBusyError(
                 f"another process is rebuilding {base.location}; wait until it has finished"
             ) from exc
-        yield
+        await staging.prepare()
+        try:
+            yield staging
+        finally:
+            await in_thread(staging.indexes.close)
+            if staging.switched:
+                await staging.tidy_up()
 
 
 class SqliteStaging(SqlStaging):
@@ -79,21 +64,14 @@ class SqliteStaging(SqlStaging):
             put_setting(connection, RULES_SETTING, text_rules())
 
     async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
-        prepared: PreparedTexts = {}
-        if self.config.text_index == "fts5":
-            prepared = await in_thread(prepare_terms, self._base.texts_of(entries))
+        text_index, generation = self.config.text_index, self.config.generation
+        prepared = await self._base.prepare_texts(entries, text_index)
 
         def change(connection: Connection) -> None:
-            before, generation = counter(connection, "change"), self.config.generation
-            write_next(
-                connection,
-                entries,
-                config=self.config,
-                read=self.keys,
-                location=self.location,
-                short=SHORT_TEXT,
-            )
-            if self.config.text_index == "fts5":
+            before = counter(connection, "change")
+            parts, location = self.config, self.location
+            write_next(connection, entries, config=parts, read=self.keys, location=location)
+            if text_index == "fts5":
                 last = LogPosition(counter(connection, "change"), 0)
                 changes = SqlChangeLog(connection, head=last, generation=generation)
                 index_chunks(changes, since=before, prepared=prepared)
@@ -102,39 +80,35 @@ class SqliteStaging(SqlStaging):
         await self.change(change)
 
     async def update_indexes(self, *, least: int = 1) -> None:
-        await in_thread(retry_while_locked, lambda: self._update_indexes(least))
+        def update() -> None:
+            with self._base.reading() as connection:
+                changes = self._base.change_log(connection, self.config.generation)
+                indexes, lock = self.indexes.by_role(), self._base.updater_lock
+                catch_up_all(indexes, changes, lock=lock, least=least)
+
+        await in_thread(retry_while_locked, update)
 
     async def build_indexes(self) -> None:
         # what was removed meanwhile belongs to the next commit
         await self.change(lambda connection: note_change(connection, self.config.generation))
         try:
-            await in_thread(retry_while_locked, lambda: self._update_indexes(0))
+            await self.update_indexes(least=0)
         except IndexUnavailableError as exc:  # it catches up once it is there; searches say so
             log.warning("an index of the next generation is not up to date: %s", exc)
         await in_thread(self.indexes.close)  # which saves the vectors
-
-    def _update_indexes(self, least: int) -> None:
-        with self._base.reading() as connection, damage_errors(self._base.path):
-            changes = SqlChangeLog(
-                connection,
-                reader=SqliteReader(connection, path=self._base.path),
-                generation=self.config.generation,
-            )
-            lock = self._base.updater_lock
-            catch_up_all(self.indexes.by_role(), changes, lock=lock, least=least)
 
     async def switch(self) -> bool:
         self._former = list(self._base.search_indexes.open.by_role().values())
         return await super().switch()
 
+    async def drop_former(self) -> None:
+        await super().drop_former()
+        await self.change(_drop_fts5)
+
     async def tidy_up(self) -> None:
         """Delete the former generation."""
         await self.drop_former()
         await in_thread(self._delete_indexes)
-
-    async def drop_former(self) -> None:
-        await super().drop_former()
-        await self.change(_drop_fts5)
 
     def _delete_indexes(self) -> None:
         """Delete all indexes but those of the base as it is now.
@@ -153,12 +127,7 @@ class SqliteStaging(SqlStaging):
 
 def _drop_fts5(connection: Connection) -> None:
     """Delete the tables of generations that are neither current nor next."""
-    following = read_next(connection)
-    kept = {
-        config.generation
-        for config in (read_config(connection), following)
-        if config is not None and config.text_index == "fts5"
-    }
+    kept = kept_generations(connection)
     for generation in fts5_generations(connection):
-        if generation not in kept:
+        if generation not in kept or kept[generation].text_index != "fts5":
             Fts5Tables(connection, generation).drop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import (
@@ -17,45 +16,34 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from lagotto._internal.concurrency import in_thread, interruptible
+import numpy as np
+
+from lagotto._internal.concurrency import checkpoint, in_thread, interruptible
+from lagotto._internal.display import counted
 from lagotto.documents import Chunk, Document, in_context
-from lagotto.errors import StoreError
-from lagotto.filters import Filter
-from lagotto.indexes.base import (
-    Finding,
-    IndexRole,
-)
-from lagotto.indexes.folder import (
-    IndexFolder,
-    file_errors,
-    refuse_foreign,
-    size_of,
-    usual_folder,
-)
-from lagotto.indexes.registry import (
-    IndexChoice,
-)
-from lagotto.indexes.updater import (
-    IndexUpdater,
-    catch_up_all,
-    retry_while_locked,
-)
+from lagotto.errors import StoreBusyError, StoreError
+from lagotto.filters import And, Filter
+from lagotto.indexes.base import START, Finding, IndexRole, LogPosition, VectorIndex
+from lagotto.indexes.folder import IndexFolder, file_errors, refuse_foreign, size_of, usual_folder
+from lagotto.indexes.registry import IndexChoice
+from lagotto.indexes.updater import IndexUpdater, catch_up_all, retry_while_locked
 from lagotto.stores.base import (
     EVERYTHING,
     BaseConfig,
     Capabilities,
+    DegradedLeg,
     Entry,
     StoreInfo,
     Version,
     WriteGuard,
 )
 from lagotto.stores.sql import SCHEMA_VERSION
-from lagotto.stores.sql.changelog import SqlChangeLog, main_languages_of
+from lagotto.stores.sql.changelog import SqlChangeLog, main_languages_of, read_head
 from lagotto.stores.sql.filters import paged_documents, read_matching_chunks
-from lagotto.stores.sql.indexes import IndexPair, StoreIndexes
+from lagotto.stores.sql.indexes import StoreIndexes
 from lagotto.stores.sql.read import read_config, read_document, read_info, read_versions, setting
 from lagotto.stores.sql.statements import ReadConnection
-from lagotto.stores.sql.view import SqlView
+from lagotto.stores.sql.view import IndexTooFarBehind, SqlView, State, ViewFactory, both_refreshed
 from lagotto.stores.sqlite.database import (
     BUSY_TIMEOUT,
     DriverHandle,
@@ -66,17 +54,16 @@ from lagotto.stores.sqlite.database import (
     recognise,
     schema_version,
     sqlite_errors,
+    store_errors,
 )
-from lagotto.stores.sqlite.view_factory import SqliteViews
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from lagotto.stores.sql.chunk_cache import SqlChunkCache
     from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
+    from lagotto.stores.sqlite.fts5 import PreparedTexts
     from lagotto.stores.sqlite.rebuild import SqliteStaging
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -92,8 +79,7 @@ class SqliteStore:
     both cases. Either may be behind a network instead: `qdrant://host:6333`. A base keeps the
     indexes that it was made with.
 
-    What a search needs is read without SQLAlchemy, which the other methods import when they are
-    first called.
+    What is read needs no SQLAlchemy; methods that write import it when they are first called.
     """
 
     capabilities = Capabilities()
@@ -111,7 +97,7 @@ class SqliteStore:
         self.file = self.path.absolute()  # connections are made later, maybe in another folder
         self._generation = 0
         self._indexes: IndexFolder | None = None
-        self.busy_timeout = busy_timeout
+        self._busy_timeout = busy_timeout
         self.search_indexes = StoreIndexes(
             IndexChoice.of(text_index=text_index, vector_index=vector_index),
             usual=IndexChoice(DEFAULT_TEXT_INDEX, DEFAULT_VECTOR_INDEX),
@@ -121,19 +107,14 @@ class SqliteStore:
         self._database: SqliteDatabase | None = None
         self._new_copy_of: str | None = None
         self._updater = IndexUpdater(self._catch_up)
-        self._views = SqliteViews(
-            self.path,
-            indexes=self.search_indexes,
-            reload_if_rebuilt=self._reload_if_rebuilt,
-            updater=self._updater,
-        )
+        self._views = SqliteViews(self, self._updater)
         self._writer: ThreadPoolExecutor | None = None
 
     @cached_property
     def chunk_cache(self) -> SqlChunkCache:
         from lagotto.stores.sql.chunk_cache import SqlChunkCache
 
-        return SqlChunkCache(read=self._read, write=self._write_cache)
+        return SqlChunkCache(read=self.ask, write=self._write_cache)
 
     @cached_property
     def source_files(self) -> SqlSourceFiles:
@@ -161,16 +142,11 @@ class SqliteStore:
         await in_thread(self._close)
 
     async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
-        from lagotto.stores.sqlite.fts5 import PreparedTexts, prepare_terms
         from lagotto.stores.sqlite.write import write
 
-        prepared: PreparedTexts = {}
-        if self.search_indexes.choice.text == "fts5":
-            prepared = await in_thread(prepare_terms, self.texts_of(entries))
-
-        await self._write(
-            partial(write, entries=entries, prepared=prepared, location=str(self.path), guard=guard)
-        )
+        prepared = await self.prepare_texts(entries, self.search_indexes.choice.text)
+        made = partial(write, entries=entries, prepared=prepared, location=str(self.path))
+        await self._write(partial(made, guard=guard))
 
     async def update(
         self, documents: Sequence[Document], *, guard: WriteGuard | None = None
@@ -189,30 +165,26 @@ class SqliteStore:
         return await self._write(change)
 
     async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
-        return await self._read(lambda connection: read_versions(connection, collection, ids))
+        return await self.ask(lambda connection: read_versions(connection, collection, ids))
 
     async def get(self, collection: str, document_id: str) -> Document | None:
-        return await self._read(
-            lambda connection: read_document(connection, collection, document_id)
-        )
+        return await self.ask(lambda connection: read_document(connection, collection, document_id))
 
     def documents(self, where: Filter) -> AsyncIterator[Document]:
-        return paged_documents(self._read, where)
+        return paged_documents(self.ask, where)
 
     async def chunks(
         self, collection: str, document_id: str, *, where: Filter = EVERYTHING
     ) -> list[Chunk]:
-        return await self._read(
+        return await self.ask(
             lambda connection: read_matching_chunks(connection, where, collection, document_id)
         )
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
         with sqlite_errors(self.path), ExitStack() as stack:
-            database = self._opened()
             with file_errors(self.path):  # not those of the search: it may use other files
-                cached = self._views.cached(database, where, stack)
-                view = cached or await self._views.view(database, where, stack)
+                view = self._views.cached(where, stack) or await self._views.view(where, stack)
             yield view
 
     async def update_indexes(self, *, least: int = 1) -> None:
@@ -220,26 +192,30 @@ class SqliteStore:
 
     async def info(self) -> StoreInfo:
         def read(connection: SqliteConnection) -> StoreInfo:
-            self._reload_if_rebuilt(connection)
+            self.reload_if_rebuilt(connection)
+            total = size_of(self.indexes.path)
+            for ending in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    total += self.file.with_name(f"{self.file.name}{ending}").stat().st_size
             return read_info(
                 connection,
                 location=str(self.path),
-                bytes_on_disk=self._bytes_on_disk(),
+                bytes_on_disk=total,
                 indexes=self.search_indexes.states(SqlChangeLog(connection)),
             )
 
-        return await self._read(read)
+        return await self.ask(read)
 
     async def config(self) -> BaseConfig:
-        return await self._read(read_config)
+        return await self.ask(read_config)
 
     async def mark_copy(self, source: str | None) -> None:
         from lagotto.stores.sql.write import mark_copy
 
         if self._database is None:
             self._new_copy_of = source
-            return
-        await self._write(lambda connection: mark_copy(connection, source))
+        else:
+            await self._write(partial(mark_copy, source=source))
 
     def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[SqliteStaging]:
         from lagotto.stores.sqlite.rebuild import sqlite_staging
@@ -247,65 +223,75 @@ class SqliteStore:
         return sqlite_staging(self, config)
 
     async def check(self) -> list[Finding]:
-        return await self.ask(self._check)
+        from lagotto.stores.sqlite.checks import check_base
 
-    def texts_of(self, entries: Sequence[Entry]) -> Iterator[tuple[str, str | None]]:
-        """The texts of the chunks that can be found, as the text index is going to see them.
+        return await self.ask(partial(check_base, store=self))
+
+    async def prepare_texts(
+        self, entries: Sequence[Entry], text_index: str | None
+    ) -> PreparedTexts:
+        """What an index in the file needs of the texts of chunks, computed before they are written.
 
         A text of unknown language is indexed in the main one of its collection.
         """
-        unknown = {each.document.collection for each in entries if each.document.language is None}
-        with self.reading() as connection:
-            main = main_languages_of(connection, unknown)
-        for entry in entries:
-            document = entry.document
-            language = document.language or main[document.collection]
-            for chunk in entry.chunks:
-                if chunk.level != "parent":
-                    text = in_context(document.title, chunk.text, headings=chunk.heading_path)
-                    yield text, language
+        from lagotto.stores.sqlite.fts5 import prepare_terms
+
+        def prepare() -> PreparedTexts:
+            documents = [entry.document for entry in entries]
+            with self.reading() as connection:
+                unknown = {item.collection for item in documents if item.language is None}
+                main = main_languages_of(connection, unknown)
+            return prepare_terms(
+                (
+                    in_context(entry.document.title, chunk.text, headings=chunk.heading_path),
+                    entry.document.language or main[entry.document.collection],
+                )
+                for entry in entries
+                for chunk in entry.chunks
+                if chunk.level != "parent"
+            )
+
+        return await in_thread(prepare) if text_index == "fts5" else {}
 
     def _open(self) -> None:
-        with sqlite_errors(self.path), file_errors(self.path), damage_errors(self.path):
-            self._open_file()
-
-    def _open_file(self) -> None:
-        recognise(self.path)
-        refuse_foreign(usual_folder(self.file))
-        self._database = SqliteDatabase(self.file, busy_timeout=self.busy_timeout)
-        # One thread, so that changes are written one after another: beside 20 clients that search,
-        # a lock of the event loop let 18 of them pass in a second, and the thread alone 75.
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="lagotto-writer")
-        try:
-            self._prepare()
-            self._open_indexes()
-        except BaseException:
-            self._close()
-            raise
+        with store_errors(self.path), damage_errors(self.path):
+            recognise(self.path)
+            refuse_foreign(usual_folder(self.file))
+            self._database = SqliteDatabase(self.file, busy_timeout=self._busy_timeout)
+            # One thread, so that changes are written one after another: beside 20 clients that
+            # search, a lock of the event loop let 18 of them pass in a second, the thread alone 75.
+            self._writer = ThreadPoolExecutor(1, thread_name_prefix="lagotto-writer")
+            try:
+                self._prepare()
+                with self.reading() as connection:
+                    base_id = setting(connection, "base_id") or ""
+                    config = read_config(connection)
+                self._indexes = IndexFolder.beside(self.file, base_id=base_id)
+                self._generation = config.generation
+                self.search_indexes.place(base_id, self._indexes)
+                self.search_indexes.adapt(config)
+            except BaseException:
+                self._close()
+                raise
 
     def _prepare(self) -> None:
         """Create what is missing; waits for other writers only if something is."""
         with self.reading() as connection:
             if schema_version(connection) == SCHEMA_VERSION and setting(connection, "text_index"):
                 indexes = self.search_indexes.chosen(read_config(connection))
-                if indexes.text != "fts5" or _has_current_terms(connection):
+                if indexes.text != "fts5":
+                    return
+                from lagotto.stores.sqlite.fts5 import is_current
+
+                if is_current(connection):
                     return
         from lagotto.stores.sqlite.write import prepare_indexes, prepare_schema
 
-        with self._transaction(writing=True) as connection:
-            prepare_schema(connection, copy_of=self._new_copy_of)
-            prepare_indexes(connection, self.search_indexes.chosen(read_config(connection)))
+        with self._writing() as writer:
+            prepare_schema(writer, copy_of=self._new_copy_of)
+            prepare_indexes(writer, self.search_indexes.chosen(read_config(writer)))
 
-    def _open_indexes(self) -> None:
-        with self.reading() as connection:
-            base_id = setting(connection, "base_id") or ""
-            config = read_config(connection)
-        self._indexes = IndexFolder.beside(self.file, base_id=base_id)
-        self._generation = config.generation
-        self.search_indexes.place(base_id, self._indexes)
-        self.search_indexes.adapt(config)
-
-    def _reload_if_rebuilt(self, connection: ReadConnection) -> int | None:
+    def reload_if_rebuilt(self, connection: ReadConnection) -> int | None:
         """Use the indexes of the present generation: another process may have rebuilt the base.
 
         None if the connection still sees a former one, whose indexes are being deleted.
@@ -325,13 +311,19 @@ class SqliteStore:
 
     def _catch_up(self, *, least: int = 0) -> None:
         """Bring the indexes that lack `least` changes up to date; runs beside searches."""
-        with self.reading() as connection, damage_errors(self.path):
-            if self._reload_if_rebuilt(connection) is None:
+        with self.reading() as connection:
+            if self.reload_if_rebuilt(connection) is None:
                 return
-            changes = SqlChangeLog(connection, reader=SqliteReader(connection, path=self.path))
+            changes = self.change_log(connection)
             changes.damaged = self._views.damaged
             indexes = self.search_indexes.open.by_role()
             catch_up_all(indexes, changes, lock=self.updater_lock, least=least)
+
+    def change_log(
+        self, connection: SqliteConnection, generation: int | None = None
+    ) -> SqlChangeLog:
+        reader = SqliteReader(connection, path=self.path)
+        return SqlChangeLog(connection, reader=reader, generation=generation)
 
     def updater_lock(self, role: IndexRole) -> AbstractContextManager[bool]:
         """The lock by which updaters of an index behind a network exclude each other."""
@@ -348,52 +340,26 @@ class SqliteStore:
             self._database.close()
             self._database = None
 
-    def _check(self, connection: Connection) -> list[Finding]:
-        from lagotto.stores.sqlite.checks import check_base
-
-        return check_base(connection, self)
-
-    def present_indexes(self, connection: ReadConnection) -> IndexPair:
-        """The indexes of the present generation."""
-        self._reload_if_rebuilt(connection)
-        return self.search_indexes.open
-
-    def _bytes_on_disk(self) -> int:
-        total = size_of(self.indexes.path)
-        for ending in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                total += self.file.with_name(f"{self.file.name}{ending}").stat().st_size
-        return total
-
-    async def _read(self, question: Callable[[SqliteConnection], T]) -> T:
+    async def ask(self, question: Callable[[SqliteConnection], T]) -> T:
         """An answer from one state of the base."""
 
         def read() -> T:
-            with self.reading() as connection, damage_errors(self.path):
+            with self.reading() as connection:
                 return question(connection)
 
         return await in_thread(read)
 
     async def _peek(self, question: Callable[[SqliteConnection], T]) -> T:
         """The same without changing threads, for questions that a row answers."""
-        with self.reading() as connection, damage_errors(self.path):
+        with self.reading() as connection:
             return question(connection)
-
-    async def ask(self, question: Callable[[Connection], T]) -> T:
-        """The same for a question that is put together with SQLAlchemy."""
-
-        def read() -> T:
-            with self._transaction() as connection, damage_errors(self.path):
-                return question(connection)
-
-        return await in_thread(read)
 
     async def _write(self, change: Callable[[Connection], T]) -> T:
         """A change of documents that is durable when it ends; one after another."""
         done = await self.change(change)
         if self._views.are_used:
             with suppress(StoreError):  # which the next search tells of
-                await in_thread(self._views.read_ahead, self._opened())
+                await in_thread(self._views.read_ahead)
         return done
 
     async def change(self, change: Callable[[Connection], T]) -> T:
@@ -403,12 +369,12 @@ class SqliteStore:
         driver = DriverHandle()
 
         def write() -> T:
-            with self._transaction(writing=True) as connection:
-                driver.hold(driver_of(connection))
+            with self._writing() as connection:
+                driver.driver = driver_of(connection)
                 try:
                     return change(connection)
                 finally:
-                    driver.release()  # the commit is not interrupted
+                    driver.driver = None  # the commit is not interrupted
 
         return await interruptible(write, interrupt=driver.interrupt, executor=self._writer)
 
@@ -418,7 +384,7 @@ class SqliteStore:
         """A change that may be skipped: it does not wait for other processes that write."""
 
         def write() -> T:
-            with self._transaction(writing=True, caching=True) as connection:
+            with self._writing(caching=True) as connection:
                 return change(connection)
 
         return await interruptible(write, interrupt=lambda: None, executor=self._writer)
@@ -427,28 +393,158 @@ class SqliteStore:
     def reading(self) -> Iterator[SqliteConnection]:
         """A connection that sees one state of the base."""
         with (
-            sqlite_errors(self.path),
-            file_errors(self.path),
-            self._opened().connection() as connection,
+            store_errors(self.path),
+            self.database.connection() as connection,
+            damage_errors(self.path),
         ):
             yield connection
 
     @contextmanager
-    def _transaction(self, *, writing: bool = False, caching: bool = False) -> Iterator[Connection]:
-        with (
-            sqlite_errors(self.path),
-            file_errors(self.path),
-            self._opened().transaction(writing=writing, caching=caching) as connection,
-        ):
+    def _writing(self, *, caching: bool = False) -> Iterator[Connection]:
+        with store_errors(self.path), self.database.writing(caching=caching) as connection:
             yield connection
 
-    def _opened(self) -> SqliteDatabase:
+    @property
+    def database(self) -> SqliteDatabase:
         if self._database is None:
             raise StoreError(f"{self.path} is closed; open it first")
         return self._database
 
 
-def _has_current_terms(connection: ReadConnection) -> bool:
-    from lagotto.stores.sqlite.fts5 import is_current
+ATTEMPTS = 1_000
+"""How often a view is tried again because another search has taken an index further meanwhile."""
 
-    return is_current(connection)
+
+class SqliteViews(ViewFactory):
+    """Makes the views of a store."""
+
+    def __init__(self, store: SqliteStore, updater: IndexUpdater) -> None:
+        super().__init__(updater, in_threads=True)
+        self._store = store
+        self._ready: State | None = None
+        """The last state that all indexes have caught up with, unless one is behind a network:
+        that has to be asked how far it has come."""
+        self._requested: LogPosition | None = None
+        self.damaged: set[int] = set()
+        """Chunks whose vectors were left out of the index, as they are none."""
+
+    def clear(self) -> None:
+        """Forget the last state: the store is closed."""
+        self._ready = self._requested = self._newer = self._overlay = None
+
+    @property
+    def are_used(self) -> bool:
+        return self._ready is not None or self._newer is not None
+
+    def read_ahead(self) -> None:
+        """Read what the first search after a write would have to read."""
+        with store_errors(self._store.path), ExitStack() as stack, suppress(IndexTooFarBehind):
+            self._read(And(), stack, DriverHandle(), None)
+
+    def cached(self, where: Filter, stack: ExitStack) -> SqlView | None:
+        """A view without changing threads, None unless all it needs is cached for this state.
+
+        Worth it: changing threads takes as long as all the rest.
+        """
+        ready = self._ready
+        if ready is None or (where != And() and (where.cache_key, ready.token) not in self.cache):
+            return None
+        with ExitStack() as mine, suppress(IndexTooFarBehind):
+            connection = mine.enter_context(self._store.database.connection())
+            with damage_errors(self._store.path):
+                if read_head(connection) != (ready.position.seq, ready.token):
+                    return None
+                view = self._at_state(connection, where, ready, None)
+            if view is not None:
+                stack.push(mine.pop_all())
+            return view
+        return None
+
+    async def view(self, where: Filter, stack: ExitStack) -> SqlView:
+        """A view, once the indexes lack few enough changes."""
+
+        async def attempt(gave_up: StoreError | None) -> SqlView:
+            driver = DriverHandle()
+            read = partial(self._read, where, stack, driver, gave_up)
+            return await interruptible(read, interrupt=driver.interrupt)
+
+        return await self.until_indexed(attempt)
+
+    def _read(
+        self, where: Filter, stack: ExitStack, driver: DriverHandle, gave_up: StoreError | None
+    ) -> SqlView:
+        """A read transaction, and all that the search needs of the same state.
+
+        IndexTooFarBehind if an index has to catch up first; `gave_up` says why it can't.
+        """
+        path = self._store.path
+        with ExitStack() as mine:
+            connection = mine.enter_context(self._store.database.connection())
+            driver.driver = connection.driver
+            for _ in range(ATTEMPTS):
+                checkpoint()
+                with damage_errors(path):
+                    head = read_head(connection)
+                    generation = self._store.reload_if_rebuilt(connection)
+                    view: SqlView | None = None
+                    if generation is not None:
+                        state = State(head.token, head.position(connection), generation)
+                        view = self._at_state(connection, where, state, gave_up)
+                if view is not None:
+                    stack.push(mine.pop_all())
+                    return view
+                self._begin_anew(connection)
+        raise StoreBusyError(
+            f"{path} changes faster than it can be read; try again when there are fewer writes"
+        )
+
+    def _begin_anew(self, connection: SqliteConnection) -> None:
+        """Begin a transaction that sees what the indexes have seen.
+
+        If it does not, the base is older than its indexes: a backup was restored.
+        """
+        indexes = self._store.search_indexes.open.by_role().values()
+        positions = [(index, index.position) for index in indexes]
+        connection.rollback()
+        changes = SqlChangeLog(connection)
+        for index, position in positions:
+            if changes.token_at(position.seq) != position.token:
+                index.reset_if_at(position)
+
+    def _at_state(
+        self, connection: SqliteConnection, where: Filter, state: State, gave_up: StoreError | None
+    ) -> SqlView | None:
+        """None if an index is ahead of what the connection sees."""
+        self._ready = None
+        reader = SqliteReader(connection, path=self._store.path)
+        changes = SqlChangeLog(connection, head=state.position, reader=reader)
+        changes.damaged = self.damaged
+        indexes = self._store.search_indexes.open
+        down = both_refreshed(indexes)
+        view = self.view_at(changes, where, state, indexes, down=down, gave_up=gave_up)
+        if view is None:
+            return None
+        if indexes.vectors is not None:
+            damaged = self._damaged_vectors(connection, indexes.vectors)
+            view.degraded = [*view.degraded, *damaged]
+        # Once for each state, and again as long as it fails.
+        position = state.position
+        if position != START and (position != self._requested or self.updater.problem):
+            self._requested = position
+            self.updater.request()
+        if not view.degraded and not self._store.search_indexes.are_remote:
+            self._ready = state
+        return view
+
+    def _damaged_vectors(
+        self, connection: SqliteConnection, index: VectorIndex[SqlChangeLog]
+    ) -> Iterator[DegradedLeg]:
+        """A note on the vectors that can't be searched, as long as they are there."""
+        if self.damaged:
+            changes, keys = SqlChangeLog(connection), np.array(list(self.damaged), np.int64)
+            changes.vectors_of(keys, model_id=index.model_id, dimension=index.dimension)
+            self.damaged &= changes.damaged
+        if self.damaged:
+            damaged = counted(len(self.damaged), "chunk")
+            why = f"the vectors of {damaged} are damaged; `lagotto doctor` names the documents"
+            yield DegradedLeg("semantic", why)

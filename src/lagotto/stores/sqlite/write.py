@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,96 +19,57 @@ from lagotto.indexes.base import LogPosition, text_rules
 from lagotto.indexes.registry import IndexChoice
 from lagotto.stores.base import BaseConfig, Entry, WriteGuard
 from lagotto.stores.sql import SCHEMA_VERSION, migrate
+from lagotto.stores.sql import write as sql
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.filters import matching_names
 from lagotto.stores.sql.generations import abandon_next
 from lagotto.stores.sql.read import counter, document_keys, read_config, setting
 from lagotto.stores.sql.tables import Counter, Tables
-from lagotto.stores.sql.write import (
-    check_config,
-    check_guard,
-    mark_copy,
-    note_change,
-    note_removals,
-    number_entries,
-    put_config,
-    put_setting,
-    remove_documents,
-    start_history,
-    update_documents,
-    write_entries,
-)
-from lagotto.stores.sqlite.database import (
-    APPLICATION_ID,
-    BUSY_TIMEOUT,
-    SHORT_TEXT,
-    connect,
-    execute_when_free,
-    schema_version,
-    text_or_bytes,
-)
-from lagotto.stores.sqlite.fts5 import (
-    RULES_SETTING,
-    Fts5Tables,
-    PreparedTexts,
-    fts5_generations,
-    index_chunks,
-    is_current,
-    remove_terms,
-)
+from lagotto.stores.sqlite import database, fts5
 
 
-def create_engine(file: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> Engine:
-    """An engine whose transactions start where SQLAlchemy says so."""
+def create_engine(file: Path, *, busy_timeout: float = database.BUSY_TIMEOUT) -> Engine:
+    """An engine whose transactions have the lock of the file."""
+
+    def connected() -> sqlite3.Connection:
+        driver = database.connect(file, busy_timeout=busy_timeout)
+        driver.text_factory = database.text_or_bytes
+        return driver
+
     engine = create_sqlalchemy_engine(
         "sqlite://",
-        creator=partial(_connect, file, busy_timeout),
+        creator=connected,
         poolclass=QueuePool,
         max_overflow=-1,  # one that waits for a connection may keep others from ending
     )
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
+        """Try often to take the lock.
+
+        SQLite itself tries ever more rarely, so that a process which writes all the time would keep
+        the lock for itself; and it could not be cancelled meanwhile.
+        """
         driver = driver_of(connection)
-        if connection.get_execution_options().get("writing", False):
-            _begin_to_write(driver, timeout=busy_timeout)
-        else:
-            driver.execute("BEGIN")
+        driver.execute("PRAGMA busy_timeout = 0")
+        try:
+            timeout = connection.get_execution_options().get("timeout", busy_timeout)
+            database.execute_when_free(driver, "BEGIN IMMEDIATE", timeout=timeout)
+        finally:
+            driver.execute(f"PRAGMA busy_timeout = {int(busy_timeout * 1000)}")
 
     return engine
 
 
-def _connect(file: Path, busy_timeout: float) -> sqlite3.Connection:
-    driver = connect(file, busy_timeout=busy_timeout)
-    driver.text_factory = text_or_bytes
-    return driver
+@contextmanager
+def transaction(engine: Engine, *, timeout: float) -> Iterator[Connection]:
+    """A transaction, committed at the end; `timeout` is for the lock of the file.
 
-
-def _begin_to_write(driver: sqlite3.Connection, *, timeout: float) -> None:
-    """Take the lock of the file, trying often.
-
-    SQLite itself tries ever more rarely, so that a process which writes all the time would keep the
-    lock for itself; and it could not be cancelled meanwhile.
+    Errors of SQLite are raised as they are, without SQLAlchemy's around them.
     """
-    driver.execute("PRAGMA busy_timeout = 0")
     try:
-        execute_when_free(driver, "BEGIN IMMEDIATE", timeout=timeout)
-    finally:
-        driver.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
-
-
-@contextmanager
-def transaction(engine: Engine, *, writing: bool = False) -> Iterator[Connection]:
-    """A transaction, committed at the end."""
-    with driver_errors(), engine.execution_options(writing=writing).begin() as connection:
-        yield connection
-
-
-@contextmanager
-def driver_errors() -> Iterator[None]:
-    """Raise the errors of SQLite as they are, without SQLAlchemy's around them."""
-    try:
-        yield
+        with engine.execution_options(timeout=timeout).begin() as connection:
+            yield connection
     except DBAPIError as exc:
         if not isinstance(exc.orig, sqlite3.Error):
             raise
@@ -125,18 +85,13 @@ def driver_of(connection: Connection) -> sqlite3.Connection:
     return driver
 
 
-def create_fts5(connection: Connection, generation: int) -> None:
-    """Create the tables."""
-    Fts5Tables(connection, generation).create()
-    put_setting(connection, RULES_SETTING, text_rules())
-
-
 def rebuild_fts5(connection: Connection) -> None:
     """Index all chunks again; what a rebuild has made so far has other terms as well."""
-    tables = Fts5Tables(connection, read_config(connection).generation)
+    tables = fts5.Fts5Tables(connection, read_config(connection).generation)
     tables.drop()
-    create_fts5(connection, tables.generation)
-    index_chunks(SqlChangeLog(connection), since=0, prepared={})
+    tables.create()
+    sql.put_setting(connection, fts5.RULES_SETTING, text_rules())
+    fts5.index_chunks(SqlChangeLog(connection), since=0, prepared={})
     abandon_next(connection)
 
 
@@ -148,31 +103,29 @@ def prepare_schema(connection: Connection, *, copy_of: str | None = None) -> Non
 
     A new base is an unfinished copy if `copy_of` names its source.
     """
-    version = schema_version(connection)
+    version = database.schema_version(connection)
     if version == SCHEMA_VERSION:
         return
     if version == 0:
         Tables.metadata.create_all(connection)
-        put_setting(connection, "base_id", uuid4().hex)
-        put_config(connection, BaseConfig())
+        sql.put_setting(connection, "base_id", uuid4().hex)
+        sql.put_config(connection, BaseConfig())
         connection.execute(insert(Counter), [{"name": name, "value": 0} for name in COUNTERS])
-        start_history(connection)
+        sql.start_history(connection)
         if copy_of is not None:
-            mark_copy(connection, copy_of)
+            sql.mark_copy(connection, copy_of)
     else:
         migrate(connection, version)
-    connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.exec_driver_sql(f"PRAGMA application_id = {database.APPLICATION_ID}")
     connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def prepare_indexes(connection: Connection, indexes: IndexChoice) -> None:
     """Store the indexes of a new base; create or rebuild the one inside the file."""
     if setting(connection, "text_index") is None:
-        put_setting(connection, "text_index", str(indexes.text))
-        put_setting(connection, "vector_index", str(indexes.vectors))
-        if indexes.text == "fts5":
-            create_fts5(connection, generation=0)
-    if indexes.text == "fts5" and not is_current(connection):
+        sql.put_setting(connection, "text_index", str(indexes.text))
+        sql.put_setting(connection, "vector_index", str(indexes.vectors))
+    if indexes.text == "fts5" and not fts5.is_current(connection):
         rebuild_fts5(connection)
 
 
@@ -180,33 +133,31 @@ def write(
     connection: Connection,
     entries: Sequence[Entry],
     *,
-    prepared: PreparedTexts,
+    prepared: fts5.PreparedTexts,
     location: str,
     guard: WriteGuard | None = None,
 ) -> None:
-    """Replace documents, with all that is derived from them."""
-    config, _ = check_config(connection, entries, location)
+    config, _ = sql.check_config(connection, entries, location)
     documents = [entry.document for entry in entries]
-    check_guard(connection, guard, documents)
+    sql.check_guard(connection, guard, documents)
     former = document_keys(connection, documents)
     before = counter(connection, "change")
     _remove(connection, list(former.values()))
-    numbers = number_entries(connection, entries)
+    numbers = sql.number_entries(connection, entries)
     generation = config.generation
-    write_entries(connection, entries, numbers=numbers, generation=generation, short=SHORT_TEXT)
+    sql.write_entries(connection, entries, numbers=numbers, generation=generation)
     if config.text_index == "fts5":
         last = LogPosition(counter(connection, "change"), 0)
-        index_chunks(SqlChangeLog(connection, head=last), since=before, prepared=prepared)
-    note_change(connection)
+        fts5.index_chunks(SqlChangeLog(connection, head=last), since=before, prepared=prepared)
+    sql.note_change(connection)
 
 
 def update(
     connection: Connection, documents: Sequence[Document], *, guard: WriteGuard | None = None
 ) -> None:
-    """Store other metadata for documents."""
-    check_guard(connection, guard, documents)
-    update_documents(connection, documents)
-    note_change(connection)
+    sql.check_guard(connection, guard, documents)
+    sql.update_documents(connection, documents)
+    sql.note_change(connection)
 
 
 def delete(connection: Connection, where: Filter) -> list[str]:
@@ -214,13 +165,13 @@ def delete(connection: Connection, where: Filter) -> list[str]:
     found = matching_names(connection, where)
     _remove(connection, [document.key for document in found])
     if found:
-        note_change(connection)
+        sql.note_change(connection)
     return [document.id for document in found]
 
 
 def _remove(connection: Connection, keys: Sequence[int]) -> None:
     """Remove documents, with what every generation has of them."""
-    for generation in fts5_generations(connection) if keys else ():
-        remove_terms(Fts5Tables(connection, generation), keys)
-    note_removals(connection, keys)
-    remove_documents(connection, keys)
+    for generation in fts5.fts5_generations(connection) if keys else ():
+        fts5.Fts5Tables(connection, generation).remove(keys)
+    sql.note_removals(connection, keys)
+    sql.remove_documents(connection, keys)

@@ -93,8 +93,9 @@ def test_an_id_counts_in_its_own_collection_only(base: Path) -> None:
 def test_few_pairs_are_looked_up_whatever_the_collections(collections: int) -> None:
     names = [(f"c{number % collections}", f"d{number}") for number in range(1200)]
     batches = list(name_batches(names))
-    assert sorted(name for batch in batches for name in batch) == sorted(names)
-    for batch in batches:
+    assert sorted(name for batch, _ in batches for name in batch) == sorted(names)
+    for batch, asked in batches:
         assert 0 < len(batch) <= AT_ONCE
-        assert len({collection for collection, _ in batch}) * len(batch) <= MOST_PAIRS
+        assert asked["collections"] == sorted({collection for collection, _ in batch})
+        assert len(asked["collections"]) * len(batch) <= MOST_PAIRS
     assert len(batches) <= 20

@@ -25,29 +25,17 @@ def test_a_new_base_goes_with_its_files(base: Path) -> None:
     assert not list(base.parent.iterdir())
 
 
-def test_a_base_with_documents_stays(base: Path) -> None:
+@pytest.mark.parametrize("removed", [False, True], ids=["with documents", "all removed"])
+def test_a_base_that_had_documents_stays(base: Path, removed: bool) -> None:
     with KnowledgeBase(base, embedder=HashEmbedder()) as kb:
-        kb.add(Document(text="Oaks are old."))
-    assert not discard_if_empty(base)
-    with KnowledgeBase(base, embedder=HashEmbedder()) as kb:
-        assert kb.info().documents == 1
-
-
-def test_a_base_whose_documents_were_removed_stays(base: Path) -> None:
-    with KnowledgeBase(base, embedder=HashEmbedder()) as kb:
-        kb.add(Document(text="Oaks are old."))
-        kb.remove(filters={})
-    assert not discard_if_empty(base)
-    assert base.exists()
-
-
-def test_a_base_that_somebody_has_open_stays(base: Path) -> None:
-    with KnowledgeBase(base, embedder=HashEmbedder()) as kb:
-        kb.info()
-        assert not discard_if_empty(base)
+        assert not discard_if_empty(base)  # somebody has it open
         kb.add(Document(text="Oaks are old."))
         assert kb.info().documents == 1
-    assert base.exists()
+        if removed:
+            kb.remove(filters={})
+    assert not discard_if_empty(base)
+    with KnowledgeBase(base, embedder=HashEmbedder()) as kb:
+        assert kb.info().documents == (0 if removed else 1)
 
 
 def test_files_of_others_stay(tmp_path: Path) -> None:
