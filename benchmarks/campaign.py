@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import fields
+from typing import Any, Protocol
 
 from campaign_damage import DamageCounts, Vandal
 from campaign_kills import KillCounts, Killer
@@ -54,13 +56,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     logging.disable(logging.WARNING)  # an index that is rebuilt says so
     start_server()
     deadline = time.monotonic() + 60 * options.minutes
     counts = asyncio.run(run_all(options, lambda: time.monotonic() > deadline))
-    print(table(counts))
+    print(json.dumps(counts, default=as_fields) if options.json else table(counts))
     return int(any(one.findings.all() for part in counts.values() for one in part.values()))
+
+
+def as_fields(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass; `asdict` can't copy a Counter."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 async def run_all(

@@ -635,7 +635,7 @@ PEERS: dict[str, type[Peer]] = {
 }
 
 
-def main() -> None:
+def serve() -> None:
     """Do what the lines on stdin say, and answer each with a line."""
     numpy, (name, where) = library("numpy"), sys.argv[1:]
     shared = Path(where)
@@ -701,4 +701,4 @@ def _done(peer: Peer, wanted: dict[str, Any]) -> Any:
 
 
 if __name__ == "__main__":
-    main()
+    serve()

@@ -90,6 +90,7 @@ def parse_cursor(cursor: str, *, of: object) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
+_LINE_END = re.compile("\n")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
@@ -158,7 +159,7 @@ def page_span(document: Document, wanted: str) -> Span:
 def line_span(document: Document, wanted: str) -> Span:
     """The text of a line or of lines, counted from 1; ConfigError if there are none."""
     first, last = _parsed(wanted, "lines")
-    starts = [0, *(match.end() for match in re.finditer("\n", document.text))]
+    starts = [0, *(match.end() for match in _LINE_END.finditer(document.text))]
     if not 1 <= first <= len(starts):
         raise ConfigError(f"lines is {wanted[:40]!r}; the document has {len(starts)} lines")
     end = starts[last] if last < len(starts) else len(document.text)

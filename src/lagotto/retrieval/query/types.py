@@ -146,7 +146,7 @@ def identifiers(query: str, languages: Sequence[str | None] = (None,)) -> list[P
 def find_identifiers(query: str) -> list[tuple[str, str]]:
     """The distinct identifiers outside quotations in order, each with its shape."""
     bare = quoted_in(query).sub(" ", query)
-    gaps = EUROPEAN_GAPS if is_european(bare) else _compiled(rf"[\s,;|\"{UNSPACED}]+")
+    gaps = EUROPEAN_GAPS if is_european(bare) else _all_gaps()
     words = dict.fromkeys(
         _trimmed(word) for word in gaps.split(bare) if len(word) <= LONGEST_IDENTIFIER
     )
@@ -162,9 +162,15 @@ EUROPEAN_GAPS = re.compile(r"[\s,;|\"]+")
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compiled when needed: scripts without spaces make patterns long, most queries are ASCII."""
-    return re.compile(pattern)
+def _all_gaps() -> re.Pattern[str]:
+    """Compiled when needed: the scripts without spaces make it long."""
+    return re.compile(rf"[\s,;|\"{UNSPACED}]+")
+
+
+@cache
+def _asks_unspaced() -> re.Pattern[str]:
+    """Compiled when needed: it is long, and most queries are ASCII."""
+    return re.compile(ASKS_UNSPACED)
 
 
 def _trimmed(word: str) -> str:
@@ -183,7 +189,7 @@ def _question(query: str, languages: Sequence[str | None]) -> str | None:
     """The reason why it is a question, None if it is not one."""
     if _QUESTION_MARK.search(query):
         return "a question mark"
-    if not query.isascii() and (asking := _compiled(ASKS_UNSPACED).search(query)):
+    if not query.isascii() and (asking := _asks_unspaced().search(query)):
         return f"the question word {asking.group()}"
     words = [fold(word) for word in runs(query)[:4]]
     known = [QUESTION_WORDS[tag] for tag in map(language_of, languages) if tag in QUESTION_WORDS]

@@ -20,6 +20,8 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, declared_attr, mapped_column
 from sqlalchemy.types import UserDefinedType
 
+_NEXT_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
 
 class _OwnType(UserDefinedType[Any]):
     """A type with a name in SQL, whose values a dialect may take in a way of its own."""
@@ -70,7 +72,7 @@ class Tables(DeclarativeBase):
 
     @declared_attr.directive
     def __tablename__(cls) -> str:  # noqa: N805
-        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__.removesuffix("Row")).lower()
+        return _NEXT_WORD.sub("_", cls.__name__.removesuffix("Row")).lower()
 
 
 DocumentKey = Annotated[int, mapped_column(ForeignKey("document.key", ondelete="CASCADE"))]
