@@ -20,7 +20,9 @@ FOLDERS = {
     "conformance": "the reference designs, which use all of the package",
 }
 BEHAVIOURS = {
-    # indexes
+    # stores and indexes
+    "rebuild": "a base on a server keeps the contract of rebuilding",
+    "remote_indexes": "a base on a server with indexes behind a network",
     "cluster": "several nodes, of which some are killed",
     "base_with_it": "a base with an index of this kind answers as any other",
     "faiss_example": "the index in docs/indexes.md keeps the contracts",

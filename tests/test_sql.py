@@ -28,9 +28,8 @@ ALLOWED = {
     # PostgreSQL
     "stores/postgres/database.py": "COPY, locks, types of pgvector, settings of connections",
     "stores/postgres/native.py": "tsqueries, ts_rank, pg_trgm over texts, one statement for both",
-    "stores/postgres/rebuild.py": "advisory locks",
     "stores/postgres/schema.py": "extensions, storage options, who else is connected",
-    "stores/postgres/store.py": "catalogs of the server, sizes on disk",
+    "stores/postgres/store.py": "catalogs of the server, sizes on disk, advisory locks",
     "stores/postgres/text_index.py": "postings as binary rows",
     "stores/postgres/vector_index.py": "HNSW, operators of pgvector",
     "stores/postgres/view_factory.py": "the state of a base, by one statement",

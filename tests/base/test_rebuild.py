@@ -20,8 +20,8 @@ from lagotto.errors import StoreError
 from lagotto.indexes.tantivy.index import TantivyIndex
 from lagotto.stores.memory import MemoryStore
 from lagotto.stores.sql import generations
-from lagotto.stores.sqlite.rebuild import SqliteStaging
 from lagotto.stores.sqlite.store import SqliteStore
+from lagotto.stores.sqlite.write import SqliteStaging
 from lagotto.testing.rebuild import DOCUMENTS, OLD, RebuildContract, Stop, answers
 from tests.panics import PANICS, PanickingChunker
 

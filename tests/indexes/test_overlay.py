@@ -15,7 +15,7 @@ from lagotto.indexes import overlay
 from lagotto.indexes.base import START, ChunkKeys, FilterKeys, LogPosition, TextSnapshot
 from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.overlay import (
-    EmptyText,
+    EmptyIndex,
     NewerChunks,
     OverlayText,
     OverlayVectors,
@@ -182,7 +182,7 @@ class TestEverythingIsNewer(TextIndexContract):
     async def snapshot(
         self, log: MemoryChangeLog
     ) -> AsyncIterator[tuple[TextSnapshot, Mapping[int, int]]]:
-        united = OverlayText(EmptyText(), NewerChunks.of(log, since=EmptyText.position))
+        united = OverlayText(EmptyIndex(), NewerChunks.of(log, since=EmptyIndex.position))
         yield united, {key: key for key in log.chunks}
 
 

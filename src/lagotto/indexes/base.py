@@ -20,28 +20,6 @@ from lagotto.indexes.folder import size_of
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word
 from lagotto.terms.languages import analyzer_id
 
-__all__ = [
-    "IMMEDIATE_CHUNKS",
-    "NO_HITS",
-    "START",
-    "ChangeLog",
-    "ChunkFields",
-    "ChunkKeys",
-    "ChunkText",
-    "FilterKeys",
-    "Finding",
-    "Hits",
-    "IndexRole",
-    "IndexState",
-    "LogPosition",
-    "TextIndex",
-    "TextSnapshot",
-    "TextStatistics",
-    "VectorIndex",
-    "VectorSnapshot",
-    "text_rules",
-]
-
 
 class LogPosition(NamedTuple):
     """How far an index has followed the change log.
@@ -517,6 +495,18 @@ class Finding(Record):
     advice: str = ""
 
 
+def ok(what: str) -> Finding:
+    return Finding(level="ok", what=what)
+
+
+def note(what: str, advice: str = "") -> Finding:
+    return Finding(level="note", what=what, advice=advice)
+
+
+def problem(what: str, advice: str = "") -> Finding:
+    return Finding(level="problem", what=what, advice=advice)
+
+
 MEGABYTE = 1_000_000
 
 REBUILD = "run `lagotto rebuild`"
@@ -535,37 +525,28 @@ def index_state(name: str, changes: ChangeLog, applied_seq: int, *, where: Path 
         advice = "it catches up in the background; searches read what is newer from the database"
         if isinstance(where, Path):
             advice = "the next search catches up"
-        return Finding(level="note", what=what, advice=advice)
+        return note(what, advice)
     if isinstance(where, Path):
         size = size_of(where) / MEGABYTE
-        what = f"the {name} index is up to date ({size:.1f} MB, {last} changes)"
-    else:
-        what = f"the {name} index on {where} is up to date ({last} changes)"
-    return Finding(level="ok", what=what)
+        return ok(f"the {name} index is up to date ({size:.1f} MB, {last} changes)")
+    return ok(f"the {name} index on {where} is up to date ({last} changes)")
 
 
 def other_history(name: str) -> Finding:
     """For an index of another copy of the base, or of one before a backup was restored."""
-    return Finding(
-        level="note",
-        what=f"the {name} index belongs to another history of the base",
-        advice="the next search rebuilds it, which takes a while",
-    )
+    what = f"the {name} index belongs to another history of the base"
+    return note(what, "the next search rebuilds it, which takes a while")
 
 
 def missing_index(name: str) -> Finding:
     """For an index that is not there."""
-    what = f"there is no {name} index"
-    return Finding(level="note", what=what, advice="the next search builds it, which takes a while")
+    return note(f"there is no {name} index", "the next search builds it, which takes a while")
 
 
-def damaged_index(name: str, problem: StoreError) -> Finding:
+def damaged_index(name: str, damage: StoreError) -> Finding:
     """For an index that can't be used."""
-    return Finding(
-        level="problem",
-        what=f"the {name} index is damaged: {problem}",
-        advice="the next search rebuilds it; if it happens more than once, check the disk",
-    )
+    advice = "the next search rebuilds it; if it happens more than once, check the disk"
+    return problem(f"the {name} index is damaged: {damage}", advice)
 
 
 Mask = NDArray[np.bool_]

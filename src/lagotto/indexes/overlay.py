@@ -281,8 +281,8 @@ class OverlayText(TextSnapshot):
         return scores
 
 
-class EmptyText(TextSnapshot):
-    """The TextSnapshot of an index that holds nothing; `stored_length` is that of the index."""
+class EmptyIndex(TextSnapshot, VectorSnapshot):
+    """The snapshot of an index that holds nothing; `stored_length` is that of a text index."""
 
     position = START
     immediate = True
@@ -290,10 +290,10 @@ class EmptyText(TextSnapshot):
     def __init__(self, stored_length: Callable[[int], int] = int) -> None:
         self._stored_length = stored_length
 
-    async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
+    async def search(self, query: object, *, k: int, allowed: FilterKeys | None) -> Hits:
         return NO_HITS
 
-    async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+    async def scores(self, query: object, keys: ChunkKeys) -> NDArray[np.float32]:
         return np.zeros(len(keys), np.float32)
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
@@ -361,19 +361,6 @@ class OverlayVectors(VectorSnapshot):
 
     def _cosines(self, query: Vector) -> NDArray[np.float32]:
         return dots(self._vectors, query) if len(self._keys) else np.empty(0, np.float32)
-
-
-class EmptyVectors(VectorSnapshot):
-    """The VectorSnapshot of an index that holds nothing."""
-
-    position = START
-    immediate = True
-
-    async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
-        return NO_HITS
-
-    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
-        return np.zeros(len(keys), np.float32)
 
 
 VECTORS_PER_READ = 5_000

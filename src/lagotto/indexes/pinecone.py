@@ -225,7 +225,6 @@ class PineconeDriver(RemoteDriver):
 
     @property
     def _field(self) -> str:
-        """The name of the vector field."""
         return self._connect()[1]
 
     def _connect(self) -> tuple[Index, str]:
@@ -377,7 +376,6 @@ def batches(documents: Sequence[Metadata]) -> Iterator[Sequence[Metadata]]:
 
 
 def _sent(vector: Vector) -> list[float]:
-    """A vector as it is sent."""
     rounded: list[float] = vector.astype("float64").round(DECIMALS).tolist()
     return rounded
 

@@ -20,7 +20,15 @@ from lagotto._internal.registry import Registry
 from lagotto._internal.trust import how_to_trust, is_trusted, trust
 from lagotto.documents import digest
 from lagotto.errors import ConfigError, IndexUnavailableError
-from lagotto.indexes.base import START, ChangeLog, Finding, IndexRole, TextIndex, VectorIndex
+from lagotto.indexes.base import (
+    START,
+    ChangeLog,
+    Finding,
+    IndexRole,
+    TextIndex,
+    VectorIndex,
+    problem,
+)
 from lagotto.indexes.folder import IndexFolder
 
 
@@ -129,7 +137,7 @@ class UntrustedIndex(TextIndex[Any], VectorIndex[Any]):
         self.refresh()
 
     def check(self, changes: ChangeLog) -> Finding:
-        return Finding(level="problem", what=self._what, advice=self._advice)
+        return problem(self._what, self._advice)
 
 
 def inside_postgres(site: IndexSite, **_: object) -> Any:

@@ -52,6 +52,7 @@ from lagotto.indexes.base import (
     index_state,
     missing_index,
     other_history,
+    problem,
 )
 from lagotto.indexes.overlay import RecordVectors
 from lagotto.indexes.pushdown import (
@@ -435,12 +436,12 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
                 return missing_index(self.label)
             if _is_other(state, changes):
                 return other_history(self.label)
-            if problem := self.driver.problem(state, changes, self):
-                what = f"the {self.label} index {problem}"
-                return Finding(level="problem", what=what, advice="`lagotto rebuild` makes it anew")
+            if wrong := self.driver.problem(state, changes, self):
+                what = f"the {self.label} index {wrong}"
+                return problem(what, "`lagotto rebuild` makes it anew")
         except (IndexUnavailableError, ConfigError) as exc:
             what = f"the {self.label} index can't be used: {exc}"
-            return Finding(level="problem", what=what, advice="searches go on without it")
+            return problem(what, "searches go on without it")
         applied_seq = self._of_history(state, changes).last.seq
         return index_state(self.label, changes, applied_seq, where=self.driver.shown)
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ from lagotto.retrieval.query.expansion import (
 )
 from lagotto.retrieval.query.syntax import ParsedQuery, parse_query, weighed
 from lagotto.retrieval.query.types import classify, identifiers, quotations
-from lagotto.stores.base import MOST_LANGUAGES, Capabilities, HybridQuery, NativeSearch, Scale, View
+from lagotto.stores.base import MOST_LANGUAGES, Capabilities, HybridQuery, Scale, View
 from lagotto.terms import QueryTerm, compounds, content_terms, query_language, query_terms
 from lagotto.terms.languages import (
     UNSTEMMED,
@@ -47,6 +48,9 @@ from lagotto.terms.languages import (
 )
 from lagotto.terms.vocabulary import distinct, word_similarity
 from lagotto.terms.words import words
+
+if TYPE_CHECKING:
+    from lagotto.stores.postgres.native import PostgresNative
 
 UNFAMILIAR = 0.1
 """The factor of the semantic leg's weight where the embedder can't read the query."""
@@ -169,7 +173,7 @@ class TrigramTextQuery:
         return alike + NEAR_ANSWER_WEIGHT * (1 - alike) * has_one
 
 
-def _comparing(view: View) -> NativeSearch:
+def _comparing(view: View) -> PostgresNative:
     if view.native is None:
         raise StoreError("this store can't compare whole texts; ask for fuzzy.over = 'terms'")
     return view.native

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from shlex import quote
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 from lagotto.documents import Chunk, Document, Metadata, Record, Vector, Vectors, digest
 from lagotto.errors import ModelMismatchError, RebuiltError, StoreBusyError, StoreError
 from lagotto.filters import And, Filter
-from lagotto.indexes.base import ChunkKeys, FilterKeys, Finding, Hits, IndexState
-from lagotto.indexes.text_query import Match, NativeQuery, Term, TextQuery, Word
+from lagotto.indexes.base import ChunkKeys, Finding, Hits, IndexState
+from lagotto.indexes.text_query import Match, Term, TextQuery, Word
+
+if TYPE_CHECKING:
+    from lagotto.stores.postgres.native import PostgresNative
 
 
 def rebuilt(location: str) -> RebuiltError:
@@ -450,7 +453,7 @@ class View(ItemRepo, Protocol):
         """What to know of the filter: fields that no document has, or not with such values."""
 
     @property
-    def native(self) -> NativeSearch | None:
+    def native(self) -> PostgresNative | None:
         """What only the store's own server can do, None if it has none."""
 
     async def semantic(self, query: Vector, *, k: int) -> Hits:
@@ -684,66 +687,6 @@ class Store(SearchableStore, Protocol):
         """Check the base without changing anything; return at least one finding.
 
         What can't be read at all is a StoreError.
-        """
-
-
-class NativeSearch(Protocol):
-    """What only a store with a server of its own can do, for one view.
-
-    Three things: ranking by the server's functions, its `rank_functions` other than bm25; words
-    compared with whole texts by their trigrams; both legs in one statement. `prefetched` has
-    passages that a statement has read on the way.
-    """
-
-    @property
-    def prefetched(self) -> Mapping[int, Passage]:
-        """Passages by their keys."""
-
-    def within(self, allowed: FilterKeys | None) -> NativeSearch:
-        """The same under a filter, None for all chunks."""
-
-    async def prepare(self, query: NativeQuery) -> None:
-        """Build or load what a native query needs.
-
-        A QueryError if the server can't parse it, a StoreError if it has no index for it and none
-        can be built; the query can then be asked in another way.
-        """
-
-    async def search(self, query: NativeQuery, *, k: int) -> Hits:
-        """The best `k` of the chunks that match."""
-
-    async def scores(self, query: NativeQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        """The score of each of `keys`, 0 for those that don't match."""
-
-    async def comparable(self) -> bool:
-        """Whether there is so little text that comparing all of it is quick."""
-
-    async def search_texts(
-        self,
-        words: str,
-        *,
-        threshold: float,
-        k: int,
-        near: Sequence[str] = (),
-        bonus: float = 0.0,
-    ) -> Hits:
-        """The chunks whose texts are most like `words`, by `threshold` or more.
-
-        The score is the word similarity of trigrams, from 0 to 1: that of the words to the stretch
-        of the text that is most like them. A text that has one of the words `near`, too, gets the
-        share `bonus` of what it lacks to 1.
-        """
-
-    async def text_scores(
-        self, words: str, keys: ChunkKeys, *, near: Sequence[str] = (), bonus: float = 0.0
-    ) -> NDArray[np.float32]:
-        """The score of each of `keys` by `search_texts`, 0 for one that is gone."""
-
-    async def hybrid(self, query: HybridQuery) -> HybridFound | None:
-        """What both legs find, None if they are to be asked one by one.
-
-        The same as the view's `semantic`, `text` and their scores say; its `passages` then has the
-        best ones without asking again.
         """
 
 

@@ -13,13 +13,7 @@ from lagotto.errors import StoreError
 from lagotto.filters import Filter
 from lagotto.indexes.base import ChunkKeys, Hits
 from lagotto.indexes.text_query import Match, TextQuery
-from lagotto.stores.base import (
-    Capabilities,
-    ChunkCacheRepo,
-    Passage,
-    SearchableStore,
-    View,
-)
+from lagotto.stores.base import Capabilities, ChunkCacheRepo, Passage, SearchableStore, View
 
 ChunkName = tuple[str, str, str]
 """Collection, document and id of a chunk: the same in every store that holds it."""
@@ -63,15 +57,59 @@ class CombinedStore:
             yield CombinedView(vectors, words)
 
 
-class _KeyMap:
-    """The keys of the same chunks in two views, read as far as they are asked for."""
+def _name(passage: Passage) -> ChunkName:
+    return passage.document.collection, passage.document.id, passage.chunk.id
+
+
+class CombinedView:
+    """A View of two stores; keys are those of the store with the vectors."""
+
+    native = None
+    immediate = False
 
     def __init__(self, vectors: View, words: View) -> None:
         self._views = (vectors, words)
         self._known: set[tuple[str, str]] = set()
         self._keys: tuple[dict[ChunkName, int], dict[ChunkName, int]] = ({}, {})
+        """The keys of the same chunks in both, as far as they were asked for."""
+        self.generation = vectors.generation
+        self.languages = words.languages
+        self.degraded = (*vectors.degraded, *words.degraded)
+        self.filter_notes = tuple(dict.fromkeys((*vectors.filter_notes, *words.filter_notes)))
+        self.semantic = vectors.semantic
+        self.semantic_scores = vectors.semantic_scores
+        self.vectors = vectors.vectors
+        self.passages = vectors.passages
+        self.parents = vectors.parents
+        self.neighbours = vectors.neighbours
+        self.sources = vectors.sources
+        self.stored = vectors.stored
+        self.idf = words.idf
+        self.corrections = words.corrections
+        self.similar = words.similar
 
-    async def translated(
+    async def text(self, query: TextQuery, *, k: int) -> Hits:
+        found = await self._views[1].text(query, k=k)
+        keys, held = await self._translated(found.keys, to_vectors=True)
+        if len(found.keys) and not len(held):
+            raise StoreError(
+                "the store of the vectors has none of the chunks that words found; fill both "
+                "stores with the same documents and the same chunker"
+            )
+        return Hits(keys, found.scores[held])
+
+    async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        own, held = await self._translated(keys, to_vectors=False)
+        scores = np.zeros(len(keys), np.float32)
+        if len(held):
+            scores[held] = await self._views[1].text_scores(query, own)
+        return scores
+
+    async def excluding(self, match: Match) -> View:
+        vectors, words = self._views
+        return CombinedView(await vectors.excluding(match), await words.excluding(match))
+
+    async def _translated(
         self, keys: ChunkKeys, *, to_vectors: bool
     ) -> tuple[ChunkKeys, NDArray[np.intp]]:
         """Those of `keys` of the one view that the other has: there, and their indexes here."""
@@ -92,55 +130,3 @@ class _KeyMap:
             everything = np.concatenate([np.empty(0, np.int64), *parts])
             keys |= {_name(passage): passage.key for passage in await view.passages(everything)}
         self._known.update(new)
-
-
-def _name(passage: Passage) -> ChunkName:
-    return passage.document.collection, passage.document.id, passage.chunk.id
-
-
-class CombinedView:
-    """A View of two stores; keys are those of the store with the vectors."""
-
-    native = None
-    immediate = False
-
-    def __init__(self, vectors: View, words: View) -> None:
-        self._vectors = vectors
-        self._words = words
-        self._map = _KeyMap(vectors, words)
-        self.generation = vectors.generation
-        self.languages = words.languages
-        self.degraded = (*vectors.degraded, *words.degraded)
-        self.filter_notes = tuple(dict.fromkeys((*vectors.filter_notes, *words.filter_notes)))
-        self.semantic = vectors.semantic
-        self.semantic_scores = vectors.semantic_scores
-        self.vectors = vectors.vectors
-        self.passages = vectors.passages
-        self.parents = vectors.parents
-        self.neighbours = vectors.neighbours
-        self.sources = vectors.sources
-        self.stored = vectors.stored
-        self.idf = words.idf
-        self.corrections = words.corrections
-        self.similar = words.similar
-
-    async def text(self, query: TextQuery, *, k: int) -> Hits:
-        found = await self._words.text(query, k=k)
-        keys, held = await self._map.translated(found.keys, to_vectors=True)
-        if len(found.keys) and not len(held):
-            raise StoreError(
-                "the store of the vectors has none of the chunks that words found; fill both "
-                "stores with the same documents and the same chunker"
-            )
-        return Hits(keys, found.scores[held])
-
-    async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        own, held = await self._map.translated(keys, to_vectors=False)
-        scores = np.zeros(len(keys), np.float32)
-        if len(held):
-            scores[held] = await self._words.text_scores(query, own)
-        return scores
-
-    async def excluding(self, match: Match) -> View:
-        vectors, words = await self._vectors.excluding(match), await self._words.excluding(match)
-        return CombinedView(vectors, words)

@@ -32,7 +32,7 @@ from lagotto.filters.evaluate import (
     unknown_field_notes,
 )
 from lagotto.filters.fields import field_name
-from lagotto.indexes.base import ChunkKeys, Finding, Hits, top_k
+from lagotto.indexes.base import ChunkKeys, Finding, Hits, ok, top_k
 from lagotto.indexes.bm25 import CountedTerms, idf
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_terms, as_word, holds
 from lagotto.stores.base import (
@@ -166,7 +166,7 @@ class MemoryStore:
         documents = [entry.document for entry in self._entries.values()]
         by_language = Counter(item.language for item in documents if item.language)
         return StoreInfo(
-            location=":memory:",
+            location=self.location,
             documents=len(documents),
             chunks=len(self._items),
             collections=dict(sorted(Counter(item.collection for item in documents).items())),
@@ -188,7 +188,7 @@ class MemoryStore:
         yield MemoryStaging(self, config)
 
     async def check(self) -> list[Finding]:
-        return [Finding(level="ok", what=f"{len(self._items)} chunks in memory")]
+        return [ok(f"{len(self._items)} chunks in memory")]
 
     def _remove(self, name: tuple[str, str]) -> None:
         self._entries.pop(name, None)

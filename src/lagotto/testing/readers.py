@@ -62,11 +62,8 @@ class ReaderContract:
         """A valid source of its format, with at least one document and more than 20 bytes."""
         raise NotImplementedError
 
-    def _source(self, reader: Reader, data: bytes) -> Source:
-        return Source(name=f"folder/sample{min(reader.suffixes)}", data=data)
-
     def _read(self, reader: Reader, data: bytes, **options: object) -> list[Document]:
-        source = self._source(reader, data)
+        source = Source(name=f"folder/sample{min(reader.suffixes)}", data=data)
         results = list(reader.read(source, options=ReadOptions.model_validate(options)))
         return [result for result in results if isinstance(result, Document)]
 

@@ -42,18 +42,14 @@ def hashed(parameters: str) -> HashEmbedder:
     return HashEmbedder(model_id=name, dimension=int(dimension))
 
 
-def _words(number: int) -> list[str]:
-    """Words of which no two documents have all."""
-    return [word for bit, word in enumerate(WORDS) if (number * 37 + 11) >> bit & 1]
-
-
 def document(number: int) -> Document:
-    """A document of a few sentences."""
+    """A document of a few sentences; no two have all their words in common."""
+    words = [word for bit, word in enumerate(WORDS) if (number * 37 + 11) >> bit & 1]
     return Document(
         id=f"d{number:03}",
         collection="default" if number % 3 else "other",
         title=f"Note {number}",
-        text="".join(f"Note {number} on {word}, which is {word}. " for word in _words(number)),
+        text="".join(f"Note {number} on {word}, which is {word}. " for word in words),
         language="en",
         metadata={"number": number},
     )

@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lagotto.chunkers import CHUNKERS
-from lagotto.documents import Chunk, Document, Page, in_context
+from lagotto.documents import Document, Page, in_context
 from lagotto.errors import (
     FilterError,
     LagottoError,
@@ -43,6 +43,7 @@ from lagotto.filters import (
     parse_filter,
 )
 from lagotto.indexes.base import ChunkKeys, Hits
+from lagotto.indexes.bm25 import CountedTerms
 from lagotto.indexes.text_query import (
     Either,
     Every,
@@ -67,7 +68,7 @@ from lagotto.stores.base import (
     fingerprint,
 )
 from lagotto.stores.memory import MemoryStore, outline
-from lagotto.terms import content_terms, index_terms, query_terms
+from lagotto.terms import content_terms, query_terms
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.strategies import FILTERS, SLOW, filterable_documents
 
@@ -195,25 +196,22 @@ def wide_filters() -> Iterator[Filter]:
     yield Or(*(Gt("page", number) for number in range(1, WIDE)), Eq("title", "no"))
     yield _nested(MAX_DEPTH - 1, each=16)
     yield _nested(MAX_DEPTH - 1, each=1)
-    yield _negated(MAX_DEPTH)
+    negated: Filter = Contains("topic", "tree")
+    for level in range(MAX_DEPTH // 2):  # as deep as filters can be, every other level a negation
+        negated = Not(Or(Eq(f"no-{level}", 1), negated))
+    yield negated
 
 
 def _nested(depth: int, *, each: int) -> Filter:
     """A filter as deep as filters can be, with many conditions at every level."""
     found: Filter = Eq("topic", "trees")
     for level in range(depth):
-        if level % 2:
-            found = And(found, *(Ne(f"no-{level}-{number}", 1) for number in range(each)))
-        else:
-            found = Or(found, *(Eq(f"no-{level}-{number}", 1) for number in range(each)))
-    return found
-
-
-def _negated(depth: int) -> Filter:
-    """A filter as deep as filters can be, with a negation at every other level."""
-    found: Filter = Contains("topic", "tree")
-    for level in range(depth // 2):
-        found = Not(Or(Eq(f"no-{level}", 1), found))
+        names = [f"no-{level}-{number}" for number in range(each)]
+        found = (
+            And(found, *(Ne(name, 1) for name in names))
+            if level % 2
+            else Or(found, *(Eq(name, 1) for name in names))
+        )
     return found
 
 
@@ -301,9 +299,9 @@ def corpora(draw: st.DrawFn) -> list[Document]:
     ]
 
 
-def terms_of(document: Document) -> list[str]:
+def terms_of(document: Document) -> CountedTerms:
     """The index terms of a document of one chunk."""
-    return index_terms(in_context(document.title, document.text), document.language)
+    return CountedTerms.of(in_context(document.title, document.text), document.language)
 
 
 ANY_TEXT = (
@@ -588,7 +586,8 @@ class StoreContract:
     async def test_any_text_is_a_query(self, store: Store, text: str) -> None:
         await text_ids(store, text)
         async with store.view(And()) as view:
-            await view.corrections([word.text for word in _first_terms(text, view)])
+            words = text_query(text, view.languages).words
+            await view.corrections([alternatives[0].text for alternatives in words])
 
     async def test_a_document_is_replaced_whole(self, store: Store) -> None:
         changed = DOCUMENTS[0].model_copy(update={"text": "Only figs here.", "content_hash": "2"})
@@ -726,12 +725,6 @@ class StoreContract:
                     assert set(await _ids(view, await view.semantic(vector, k=10))) == allowed
                     assert set(await _ids(view, await view.text(query, k=10))) == allowed
 
-    async def test_misspelt_words_are_mended(self, store: Store) -> None:
-        async with store.view(And()) as view:
-            known, misspelt = await view.corrections(["dog", "romagnollo"])
-            assert known == ()
-            assert "romagnolo" in [term.text for term in misspelt]
-
     async def test_hidden_words_correct_nothing(self, store: Store) -> None:
         """As if the documents that the filter leaves out were not there."""
         oracle = MemoryStore()
@@ -753,10 +746,13 @@ class StoreContract:
             (terms,) = await view.corrections(["zenithc"])
             assert {"zenithcorp", "zenithcor"} & {term.text for term in terms}
 
-    async def test_similar_words_are_those_of_the_oracle(self, store: Store) -> None:
+    async def test_misspelt_and_similar_words(self, store: Store) -> None:
         oracle = await oracle_of()
         words = ["romagnollo", "dog", "trufle", "zzz", ""]
         async with store.view(And()) as view, oracle.view(And()) as right:
+            misspelt, known, *_ = await view.corrections(words)
+            assert "romagnolo" in [term.text for term in misspelt]
+            assert known == ()
             for threshold in (0.3, 0.6):
                 found = await view.similar(words, threshold=threshold)
                 expected = await right.similar(words, threshold=threshold)
@@ -846,7 +842,7 @@ class StoreContract:
         async def read() -> None:
             for _ in range(20):
                 chunks = await store.chunks("default", "moving")
-                assert len(set(map(_words, chunks))) <= 1
+                assert len({"alpha" in chunk.text for chunk in chunks}) <= 1
                 await text_ids(store, "alpha beta")
 
         await asyncio.gather(write(), read(), read())
@@ -889,7 +885,7 @@ class StoreContract:
                     for query in queries:
                         await self._check_query(ours, right, query, allowed)
                     for match in excluded:
-                        rest = [item for item in allowed if not holds(match, terms_of(item))]
+                        rest = [item for item in allowed if not holds(match, terms_of(item).terms)]
                         kept, right_kept = await ours.excluding(match), await right.excluding(match)
                         assert await _everything(kept) == {item.id for item in rest}
                         for query in queries:
@@ -901,7 +897,7 @@ class StoreContract:
         """What is found, with which score, in which order, and what is filled in."""
         hits = await ours.text(query, k=EVERYTHING)
         found = await _names(ours, hits.keys)
-        assert set(found) == {item.id for item in allowed if is_asked_for(query, terms_of(item))}
+        assert set(found) == {item.id for item in allowed if terms_of(item).found_by(query)}
         right = await oracle.text(query, k=EVERYTHING)
         expected = dict(zip(await _names(oracle, right.keys), right.scores, strict=True))
         scores = np.array([expected[name] for name in found], np.float32)
@@ -1010,13 +1006,6 @@ class StoreContract:
             await _compare_legs(store, oracle, "oak lake")
 
 
-def is_asked_for(query: TextQuery, terms: Sequence[str]) -> bool:
-    """Whether a chunk with these terms is found."""
-    if query.where is not None:
-        return holds(query.where, terms)
-    return any(term.text in terms for word in query.words for term in word)
-
-
 async def _check_fill(view: View, query: TextQuery, hits: Hits) -> None:
     """Scores that are filled in are those that a search gives, and 0 for what it does not find."""
     everything = await _keys(view)
@@ -1071,14 +1060,6 @@ async def _seen(store: Store, where: Filter) -> tuple[list[str], list[str]]:
 
 async def _ids(view: View, hits: Hits) -> list[str]:
     return list(dict.fromkeys(await _names(view, hits.keys)))
-
-
-def _words(chunk: Chunk) -> str:
-    return "alpha" if "alpha" in chunk.text else "beta"
-
-
-def _first_terms(text: str, view: View) -> list[Term]:
-    return [word[0] for word in text_query(text, view.languages).words]
 
 
 async def _scored(view: View, hits: Hits) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from itertools import pairwise
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -51,71 +52,46 @@ def texts(*, max_words: int = 120) -> st.SearchStrategy[str]:
 @st.composite
 def documents(draw: st.DrawFn, *, max_elements: int = 12) -> Document:
     """Documents with paragraphs, headings, tables, lists and pages, and correct spans."""
-    builder = _Builder()
+    text, page_starts = "", [0]
+    headings: list[tuple[int, int, str]] = []
+    blocks: list[Block] = []
     for _ in range(draw(st.integers(0, max_elements))):
+        start = len(text)
         kind = draw(st.sampled_from(["paragraph", "heading", "table", "list", "page"]))
         if kind == "paragraph":
-            builder.paragraph(draw(texts(max_words=40)))
+            text += draw(texts(max_words=40)) + "\n\n"
         elif kind == "heading":
-            builder.heading(draw(st.integers(1, 4)), draw(_WORDS))
+            headings.append((start, draw(st.integers(1, 4)), draw(_WORDS)))
+            text += headings[-1][2] + "\n\n"
         elif kind == "page":
-            builder.page()
+            page_starts.append(start)
         else:
-            parts = draw(st.lists(texts(max_words=25), min_size=1, max_size=6))
-            builder.block("table" if kind == "table" else "list", parts)
-    return builder.document()
-
-
-class _Builder:
-    """Appends elements to a text and records their spans."""
-
-    def __init__(self) -> None:
-        self._text = ""
-        self._page_starts = [0]
-        self._headings: list[tuple[int, int, str]] = []
-        self._blocks: list[Block] = []
-
-    def paragraph(self, text: str) -> None:
-        self._text += text + "\n\n"
-
-    def heading(self, level: int, title: str) -> None:
-        self._headings.append((len(self._text), level, title))
-        self.paragraph(title)
-
-    def page(self) -> None:
-        self._page_starts.append(len(self._text))
-
-    def block(self, kind: str, parts: list[str]) -> None:
-        start, spans = len(self._text), []
-        for part in parts:
-            begin = len(self._text)
-            self._text += part.replace("\n", " ") + "\n"
-            spans.append(Span(begin, len(self._text)))
-        block = {"start": start, "end": len(self._text), "kind": kind, "parts": spans}
-        self._blocks.append(Block.model_validate(block))
-        self._text += "\n"
-
-    def document(self) -> Document:
-        ends = [*self._page_starts[1:], len(self._text)]
-        pages = [
-            Page(start=start, end=end, number=number)
-            for number, (start, end) in enumerate(zip(self._page_starts, ends, strict=True), 1)
-        ]
-        headings = [
-            Heading(start=start, end=self._section_end(index), level=level, title=title)
-            for index, (start, level, title) in enumerate(self._headings)
-        ]
-        return Document(
-            text=self._text,
-            pages=tuple(pages) if len(pages) > 1 else (),
-            headings=tuple(headings),
-            blocks=tuple(self._blocks),
-        )
-
-    def _section_end(self, index: int) -> int:
-        level = self._headings[index][1]
-        later = self._headings[index + 1 :]
-        return next((start for start, other, _ in later if other <= level), len(self._text))
+            spans = []
+            for part in draw(st.lists(texts(max_words=25), min_size=1, max_size=6)):
+                line = part.replace("\n", " ") + "\n"
+                spans.append(Span(len(text), len(text) + len(line)))
+                text += line
+            block = {"start": start, "end": len(text), "kind": kind, "parts": spans}
+            blocks.append(Block.model_validate(block))
+            text += "\n"
+    pages = [
+        Page(start=start, end=end, number=number)
+        for number, (start, end) in enumerate(pairwise([*page_starts, len(text)]), 1)
+    ]
+    return Document(
+        text=text,
+        pages=tuple(pages) if len(pages) > 1 else (),
+        headings=tuple(
+            Heading(
+                start=start,
+                end=next((at for at, other, _ in headings[index:] if other <= level), len(text)),
+                level=level,
+                title=title,
+            )
+            for index, (start, level, title) in enumerate(headings, 1)
+        ),
+        blocks=tuple(blocks),
+    )
 
 
 # Few values, so that filters often match.
@@ -150,17 +126,15 @@ def filterable_documents(draw: st.DrawFn) -> Document:
     )
 
 
-def _operands(name: str) -> st.SearchStrategy[Operand]:
-    by_field: dict[str, st.SearchStrategy[Operand]] = {
-        "page": NUMBERS,
-        "title": TEXTS,
-        "created_at": DATES,
-    }
-    return by_field.get(name, st.one_of(SCALARS, DATES))
+OPERANDS: dict[str, st.SearchStrategy[Operand]] = {
+    "page": NUMBERS,
+    "title": TEXTS,
+    "created_at": DATES,
+}
 
 
 def _leaves(name: str) -> st.SearchStrategy[Filter]:
-    operand = _operands(name)
+    operand = OPERANDS.get(name, st.one_of(SCALARS, DATES))
     ordered = operand.filter(lambda value: not isinstance(value, bool))
     several = st.lists(st.none() | operand, max_size=3)
     kinds: list[st.SearchStrategy[Filter]] = [

@@ -356,7 +356,6 @@ class QdrantDriver(RemoteDriver):
             after = int(points[-1].id)
 
     def _altered(self, state: RemoteState, points: Sequence[Point]) -> int:
-        """How many points are stored otherwise."""
         certain = {point.key: point for point in points if point.certain}
         name, where = self.collection(state.epoch), visible(state, by_keys([*certain]))
         page: dict[str, Any] = {"limit": max(1, len(certain)), "with_vectors": True}
@@ -487,7 +486,6 @@ def _payload(point: Point) -> dict[str, object]:
 
 
 def _equals(point: Point, stored: models.Record) -> bool:
-    """Whether the server has stored this point."""
     payload = {name: value for name, value in (stored.payload or {}).items() if name != REMOVED}
     ours: Any = point.vector
     theirs: Any = stored.vector or ()

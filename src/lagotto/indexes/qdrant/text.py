@@ -297,7 +297,6 @@ class QdrantText(TextSnapshot):
         limit: int,
         collections: frozenset[str] | None = None,
     ) -> Hits:
-        """The points with the greatest products."""
         if not weights:
             return NO_HITS
         return await self._driver.nearest(
@@ -471,7 +470,6 @@ class TermDictionary:
         self._counted: tuple[LogPosition | None, dict[Word, int]] = (None, {})
 
     def frequencies(self, position: LogPosition) -> dict[Word, int]:
-        """The document frequencies at a position, as far as they have been counted."""
         known, counted = self._counted
         if known != position or len(counted) >= MOST_COUNTED:
             counted = {}

@@ -31,6 +31,7 @@ from lagotto.indexes.base import (
     index_state,
     is_of,
     missing_index,
+    note,
     other_history,
     text_rules,
 )
@@ -150,14 +151,14 @@ class TantivyIndex(TextIndex[ChangeLog]):
                 with self._changing, self._indexes.lock(timeout=self._timeout):
                     position, meta = _verified(self.folder)
         except StoreBusyError as exc:
-            return Finding(level="note", what=f"the text index is being written: {exc}")
+            return note(f"the text index is being written: {exc}")
         except StoreError as exc:
             return damaged_index("text", exc) if self.folder.exists() else missing_index("text")
         if changes.token_at(position.seq) != position.token:
             return other_history("text")
         if meta.dead > MOST_DEAD * meta.total:
             what = f"{meta.dead} of the {meta.total} chunks in the text index are removed"
-            return Finding(level="note", what=what, advice="the next search rebuilds it")
+            return note(what, "the next search rebuilds it")
         return index_state("text", changes, position.seq, where=self.folder)
 
     def _caught_up(self, changes: ChangeLog) -> TantivySnapshot:

@@ -31,7 +31,9 @@ from lagotto.indexes.base import (
     index_state,
     is_of,
     missing_index,
+    ok,
     other_history,
+    problem,
 )
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.registry import IndexSite
@@ -123,7 +125,7 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
                 f"{other} vectors in the database are not those of the vector index, whose "
                 "checksums are right"
             )
-            return Finding(level="problem", what=what, advice=DAMAGED_RECORD)
+            return problem(what, DAMAGED_RECORD)
         last = changes.head.seq
         newer = next(changes.ranges(since=position.seq, at_once=WORTH_SAVING), None)
         if newer is not None and newer[1] == last:
@@ -131,7 +133,7 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
                 f"the vector index has {position.seq} of {last} changes; the rest are few "
                 "enough to read at every start"
             )
-            return Finding(level="ok", what=what)
+            return ok(what)
         if saved is None:
             return missing_index("vector")
         return index_state("vector", changes, position.seq, where=self.folder)
@@ -154,12 +156,12 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
         return differing
 
     def repaired(
-        self, damaged: MatrixSnapshot, problem: IndexDamagedError, changes: ChangeLog
+        self, damaged: MatrixSnapshot, damage: IndexDamagedError, changes: ChangeLog
     ) -> MatrixSnapshot:
         """The rows read from the record again, after damage that a search has found."""
         with self._changing:
             if self._rows is None or self._rows.snapshot.base.rows is damaged.base.rows:
-                self._start_anew(DAMAGED, "vector", problem)
+                self._start_anew(DAMAGED, "vector", damage)
             return self._caught_up(changes).snapshot
 
     def _caught_up(self, changes: ChangeLog) -> VectorMatrix:
@@ -230,7 +232,7 @@ class EmbeddedVectors(EmbeddedSnapshot[MatrixSnapshot], VectorSnapshot):
         super().__init__(
             rows,
             changes,
-            repaired=lambda damaged, problem: index.repaired(damaged, problem, changes),
+            repaired=lambda damaged, damage: index.repaired(damaged, damage, changes),
         )
         self.position = changes.head
         self.immediate = len(rows) <= IMMEDIATE_CHUNKS

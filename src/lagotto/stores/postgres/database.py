@@ -148,7 +148,6 @@ def _pool(address: Address, session: str) -> AsyncEngine:
 
 
 def _prepare(connection: Any, _record: ConnectionPoolEntry) -> None:
-    """Register the vector type, and choose settings."""
     cursor = connection.cursor()
     cursor.execute("SELECT to_regtype('vector')::oid")
     (oid,) = cursor.fetchone()

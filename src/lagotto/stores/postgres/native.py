@@ -132,6 +132,10 @@ _EXISTS: LiteralString = (
     f"SELECT to_regclass(quote_ident(current_schema()) || '.{_INDEX}') IS NOT NULL"
 )
 
+_CREATE_TRIGRAMS = text(
+    f"CREATE INDEX IF NOT EXISTS {_INDEX} ON chunk_text USING gin (text gin_trgm_ops)"
+)
+
 Way = Literal["exact", "graph", "among"]
 """How the nearest vectors are found: all rows, the graph, or the allowed rows."""
 
@@ -252,9 +256,11 @@ RANK_FUNCTIONS = ("ts_rank", "ts_rank_cd")
 
 @dataclass(slots=True)
 class PostgresNative:
-    """A NativeSearch of one view; `allowed` are the chunks that its filter leaves.
+    """What only the server can do, for one view; `allowed` are the chunks that its filter leaves.
 
-    `configs` are those of the index of words, None if the state that the search sees has none.
+    Three things: ranking by its functions, RANK_FUNCTIONS; words compared with whole texts by their
+    trigrams; both legs in one statement. `prefetched` has passages that a statement has read on
+    the way. `configs` are those of the index of words, None if the search sees a state without.
     """
 
     reader: ReadTransaction
@@ -272,7 +278,11 @@ class PostgresNative:
         return replace(self, allowed=allowed, _scored={})
 
     async def prepare(self, query: NativeQuery) -> None:
-        """Build the index if needed; run a strict query now, since the server may reject it."""
+        """Build the index if needed; run a strict query now, since the server may reject it.
+
+        A QueryError if it can't be parsed, a StoreError if there is no index and none can be built;
+        the query can then be asked in another way.
+        """
         await self._check(query.config)
         if not (self.configs or self._made):
             self._made.append(await self.indexes.words())
@@ -292,13 +302,11 @@ class PostgresNative:
             )
 
     async def search(self, query: NativeQuery, *, k: int) -> Hits:
-        """The best `k` of the chunks that match."""
         scores, found = await self._score(query)
         keys = np.flatnonzero(found)
         return top_k(keys, scores[keys], k)
 
     async def scores(self, query: NativeQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        """The score of each of `keys`, 0 for those that don't match."""
         return (await self._score(query))[0][keys]
 
     async def _ranked(self, query: NativeQuery) -> tuple[LiteralString, dict[str, Any]]:
@@ -368,15 +376,14 @@ class PostgresNative:
         return {"keys": KeysParameter(self.allowed.keys)}
 
     async def search_texts(
-        self,
-        words: str,
-        *,
-        threshold: float,
-        k: int,
-        near: Sequence[str] = (),
-        bonus: float = 0.0,
+        self, words: str, *, threshold: float, k: int, near: Sequence[str] = (), bonus: float = 0.0
     ) -> Hits:
-        """The `k` chunks whose texts are most like the words."""
+        """The `k` chunks whose texts are most like the words, by `threshold` or more.
+
+        The score is the word similarity of trigrams, from 0 to 1: that of the words to the stretch
+        of the text that is most like them. A text that has one of the words `near`, too, gets the
+        share `bonus` of what it lacks to 1.
+        """
         asked = {"words": storable(words), "limit": max(k, 0), **_near(near, bonus)}
         await self.reader.rows(_THRESHOLD, {"threshold": str(threshold)})
         filtered = self.allowed is not None
@@ -401,7 +408,10 @@ class PostgresNative:
         return np.array([known.get(key, 0.0) for key in keys.tolist()], np.float32)
 
     async def hybrid(self, query: HybridQuery) -> HybridFound | None:
-        """What both legs found, None to run them separately; the best passages are prefetched."""
+        """What both legs found, as the view's own methods say; None to run them separately.
+
+        The view's `passages` then has the best ones without asking again.
+        """
         way = self._way(query.depth)
         text = await self._text_statement(query.text, anyway=query.anyway)
         if way is None or text is None:
@@ -542,7 +552,7 @@ class NativeIndexes:
             return
         self._tried_trigrams = True
         try:
-            await self._change(_create_trigrams)
+            await self._change(lambda connection: connection.execute(_CREATE_TRIGRAMS))
         except StoreError as exc:
             log.info("texts are compared without an index of their trigrams (%s)", exc)
 
@@ -575,11 +585,6 @@ def make_words(connection: Connection) -> Configs:
         connection.execute(text(f"GRANT {right} ON chunk_words TO {who}"))
     put_setting(connection, SETTING, ",".join(known))
     return known
-
-
-def _create_trigrams(connection: Connection) -> None:
-    statement = f"CREATE INDEX IF NOT EXISTS {_INDEX} ON chunk_text USING gin (text gin_trgm_ops)"
-    connection.execute(text(statement))
 
 
 SETTING = "native_text"

@@ -15,13 +15,15 @@ from lagotto._internal.concurrency import in_thread
 from lagotto.documents import Chunk, Document
 from lagotto.errors import StoreBusyError, StoreError, StoreUnavailableError
 from lagotto.filters import Filter
-from lagotto.indexes.base import REBUILD, Finding, IndexState
+from lagotto.indexes.base import REBUILD, Finding, IndexState, note, ok, problem
 from lagotto.indexes.registry import IndexChoice
-from lagotto.indexes.updater import retry_while_locked
+from lagotto.indexes.updater import delete_remote, retry_while_locked
 from lagotto.stores import base
 from lagotto.stores.postgres import text_index
 from lagotto.stores.postgres.database import (
     BUSY_TIMEOUT,
+    REBUILDER,
+    SCHEMA,
     Name,
     ReadTransaction,
     Servers,
@@ -34,11 +36,14 @@ from lagotto.stores.postgres.database import (
     set_statement_timeout,
 )
 from lagotto.stores.postgres.native import RANK_FUNCTIONS, NativeIndexes, chunks_without_words
-from lagotto.stores.postgres.rebuild import PostgresStaging, postgres_staging
-from lagotto.stores.postgres.remote_indexes import PGVECTOR, POSTINGS, RemoteIndexes
-from lagotto.stores.postgres.schema import enforce_dimension, prepare_schema, schema_version
-from lagotto.stores.postgres.vector_index import GRAPH, GRAPH_FROM, build_graph
-from lagotto.stores.postgres.view_factory import PostgresViews
+from lagotto.stores.postgres.schema import (
+    enforce_dimension,
+    forget_dimensions,
+    prepare_schema,
+    schema_version,
+)
+from lagotto.stores.postgres.vector_index import GRAPH, GRAPH_FROM, build_graph, drop_graphs
+from lagotto.stores.postgres.view_factory import PGVECTOR, POSTINGS, PostgresViews, RemoteIndexes
 from lagotto.stores.sql import SCHEMA_VERSION, read, write
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.changelog import language_counts as read_language_counts
@@ -46,7 +51,7 @@ from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
 from lagotto.stores.sql.filters import matching_names, paged_documents, read_matching_chunks
-from lagotto.stores.sql.generations import NEXT
+from lagotto.stores.sql.generations import NEXT, SqlStaging, kept_generations
 from lagotto.stores.sql.indexes import IN_TABLES
 from lagotto.stores.sql.statements import CURRENT, FINDABLE
 from lagotto.stores.sql.view import SqlView
@@ -176,43 +181,34 @@ def findings(connection: Connection, choice: IndexChoice) -> Iterator[Finding]:
     """All findings about the base; `choice` names its indexes."""
     facts = connection.execute(_FACTS).one()
     yield from check_rows(connection)
-    yield Finding(level="ok", what=f"the server has {facts.extensions}")
+    yield ok(f"the server has {facts.extensions}")
     if choice.vectors in IN_TABLES and facts.chunks >= GRAPH_FROM and not facts.graph:
-        yield Finding(
-            level="note",
-            what="the vectors have no index, so every search reads all of them",
-            advice="add a document; the index is built when the base is closed",
-        )
+        what = "the vectors have no index, so every search reads all of them"
+        yield note(what, "add a document; the index is built when the base is closed")
     if choice.text not in IN_TABLES:
         return
     if facts.without_terms or {facts.counted, facts.in_segments} != {facts.chunks}:
-        yield _problem(
+        yield problem(
             f"the full-text index counts {facts.counted} chunks, has postings of "
-            f"{facts.in_segments}, and lacks {facts.without_terms}"
+            f"{facts.in_segments}, and lacks {facts.without_terms}",
+            REBUILD,
         )
     if not text_index.is_current(connection):
-        yield Finding(
-            level="note",
-            what="the full-text index was built with other rules for terms",
-            advice="open the base as a user who may write, which rebuilds the index",
-        )
+        what = "the full-text index was built with other rules for terms"
+        yield note(what, "open the base as a user who may write, which rebuilds the index")
     if facts.ctype in ("C", "POSIX"):
-        yield Finding(
-            level="note",
-            what=f"the database has LC_CTYPE {facts.ctype}, with which pg_trgm knows only ASCII "
+        yield note(
+            f"the database has LC_CTYPE {facts.ctype}, with which pg_trgm knows only ASCII "
             "letters: misspelt words in other scripts are not corrected",
-            advice="create a database with LC_CTYPE 'C.UTF-8', and run `lagotto copy`",
+            "create a database with LC_CTYPE 'C.UTF-8', and run `lagotto copy`",
         )
     if text_index.is_current(connection) and (altered := text_index.altered_chunks(connection)):
-        yield _problem(f"{altered} chunks have other postings in the full-text index than terms")
-    if without_words := chunks_without_words(connection):
-        yield _problem(
-            f"{without_words} chunks are missing from the index for ts_rank and ts_rank_cd"
+        what = f"{altered} chunks have other postings in the full-text index than terms"
+        yield problem(what, REBUILD)
+    if lost := chunks_without_words(connection):
+        yield problem(
+            f"{lost} chunks are missing from the index for ts_rank and ts_rank_cd", REBUILD
         )
-
-
-def _problem(what: str) -> Finding:
-    return Finding(level="problem", what=what, advice=REBUILD)
 
 
 class PostgresStore:
@@ -351,7 +347,6 @@ class PostgresStore:
 
     @asynccontextmanager
     async def _fresh(self) -> AsyncIterator[ReadTransaction]:
-        """A reader of the latest state."""
         with postgres_errors(self.location):
             async with ReadTransaction.on(self._opened().writing) as reader:
                 yield reader
@@ -488,3 +483,131 @@ class PostgresStore:
         if self._servers is None:
             raise StoreError(f"{self.location} is closed; open it first")
         return self._servers
+
+
+TABLE_LOCK_TIMEOUT = 0.8
+"""Seconds that a change of a table waits for running searches, while new ones wait for it. Less
+than the second after which the server looks for deadlocks, and would end a search."""
+
+_ONE_FORMER = text("SELECT number FROM segment WHERE generation <> ALL(:kept) LIMIT 1")
+_DROP_POSTINGS = text("DELETE FROM posting WHERE segment = :number")
+_DROP_SEGMENT = text("DELETE FROM segment WHERE number = :number")
+
+
+@asynccontextmanager
+async def postgres_staging(
+    store: PostgresStore, config: base.BaseConfig
+) -> AsyncIterator[PostgresStaging]:
+    """The next generation of a base; the former one is deleted once it has been replaced."""
+    with postgres_errors(store.location):
+        single = create_single(store.address).execution_options(isolation_level="AUTOCOMMIT")
+        async with single.connect() as connection:  # holds the lock until it closes
+            only_one = text(f"SELECT pg_try_advisory_lock({REBUILDER}, {SCHEMA}::int)")
+            if not await connection.scalar(only_one):
+                raise StoreBusyError(
+                    f"another process is rebuilding {store.location}; wait until it has finished"
+                )
+            staging = PostgresStaging(store, config)
+            await staging.prepare()
+            try:
+                yield staging
+            finally:
+                await in_thread(staging.indexes.close)
+                if staging.switched:
+                    await staging.drop_former()
+
+
+class PostgresStaging(SqlStaging):
+    """A Staging for PostgresStore: with postings and a graph in tables, or indexes elsewhere."""
+
+    put = staticmethod(copy_rows)
+
+    def __init__(self, store: PostgresStore, config: base.BaseConfig) -> None:
+        super().__init__(store, config, ask=store.ask, change=store.change)
+        self._base = store
+        self.indexes = store.remote.open_for(config)
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        await self._if_free(partial(enforce_dimension, config=self.config))
+
+    def begin(self, connection: Connection) -> None:
+        super().begin(connection)
+        statement = "INSERT INTO indexed (generation, chunks, terms) VALUES (:generation, 0, 0)"
+        connection.execute(text(statement), {"generation": self.config.generation})
+
+    async def write(
+        self, entries: Sequence[base.Entry], *, guard: base.WriteGuard | None = None
+    ) -> None:
+        generation = self.config.generation
+        counts = await self._base.language_counts([entry.document for entry in entries])
+        whole: text_index.PostingSegment | None = None
+        if self.indexes.text is None:
+            whole = await in_thread(text_index.entry_segment, entries, counts)
+
+        def change(connection: Connection) -> None:
+            made, numbers = self.write_chunks(connection, entries)
+            segment = whole
+            if whole is not None and len(made) < len(entries):  # others have changed meanwhile
+                segment = text_index.entry_segment(made, counts)
+            added = text_index.add_entries(
+                connection, made, numbers.chunks, segment, generation=generation
+            )
+            text_index.record_commit(connection, added={generation: added}, generation=generation)
+
+        await self.change(change)
+        await self._base.merge_segments(generation)
+
+    async def update_indexes(self, *, least: int = 1) -> None:
+        if self.indexes.by_role():
+            generation = self.config.generation
+            work = partial(self._base.remote.catch_up_next, self.indexes, generation)
+            await in_thread(retry_while_locked, work)
+
+    async def build_indexes(self) -> None:
+        # what was removed meanwhile belongs to the next commit
+        await self.change(partial(text_index.record_commit, generation=self.config.generation))
+        await self.update_indexes()
+        if self.indexes.vectors is None:
+            await self._base.settle(self.config)
+
+    async def switch(self) -> bool:
+        former = list(self._base.remote.open.by_role().values())
+        if not await super().switch():
+            return False
+        await self._base.config()  # which opens the indexes
+        await in_thread(delete_remote, former)
+        return True
+
+    async def drop_former(self) -> None:
+        await super().drop_former()
+        while await self.change(_drop_segment):
+            pass
+        kept = await self.ask(kept_generations)
+        await self._if_free(partial(forget_dimensions, kept=kept))
+        try:
+            with postgres_errors(self.location):
+                await drop_graphs(create_single(self._base.address), kept=kept)
+        except StoreError as exc:
+            log.warning("a former graph of vectors could not be deleted: %s", exc)
+
+    async def _if_free(self, change: partial[None]) -> None:
+        """Change a table that searches read, unless they keep it too busy."""
+        try:
+            await self._base.change(change, wait=TABLE_LOCK_TIMEOUT)
+        except StoreBusyError as exc:
+            log.info("a constraint of the vectors is left as it is: %s", exc)
+
+
+def _drop_segment(connection: Connection) -> bool:
+    """Delete the postings of a segment of a former generation; False if that was the last."""
+    kept = [*kept_generations(connection)]
+    number = connection.scalar(_ONE_FORMER, {"kept": kept})
+    if number is not None:
+        connection.execute(_DROP_POSTINGS, {"number": number})
+        connection.execute(_DROP_SEGMENT, {"number": number})
+        return True
+    for table in ("gone", "indexed"):
+        dropped = text(f"DELETE FROM {table} WHERE generation <> ALL(:kept)")
+        connection.execute(dropped, {"kept": kept})
+    return False

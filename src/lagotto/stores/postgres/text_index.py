@@ -398,7 +398,6 @@ class PostingsText(TextSnapshot):
         return [self._frequency(word.terms) for word in words]
 
     def _frequency(self, terms: Sequence[str]) -> int:
-        """How many chunks hold one of the terms."""
         keys = [self._postings[storable(term)]["key"] for term in dict.fromkeys(terms)]
         return len(keys[0]) if len(keys) == 1 else len(np.unique(np.concatenate([[], *keys])))
 
@@ -452,7 +451,6 @@ class PostingsText(TextSnapshot):
         return ~await self.holding(match.part)
 
     def mask(self, keys: ChunkKeys | None = None) -> Mask:
-        """A mask of these keys."""
         mask = np.zeros(self.known.last_key + 1, np.bool_)
         if keys is not None:
             mask[keys] = True
@@ -512,7 +510,6 @@ class PostingsText(TextSnapshot):
         return {"generation": self.known.generation, **values}
 
     async def _in_order(self, terms: Sequence[str]) -> Mask:
-        """The chunks that contain these terms one after the other."""
         await self._read(terms)
         mask = reduce(and_, [self._any_of([term]) for term in terms]) if terms else self.mask()
         if len(terms) < 2 or not mask.any():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 from lagotto.documents import Document, iso
-from lagotto.indexes.base import REBUILD, Finding
+from lagotto.indexes.base import REBUILD, Finding, note, ok, problem
 from lagotto.stores.base import BaseConfig, fingerprint
 from lagotto.stores.sql import statements
 from lagotto.stores.sql.changelog import SqlChangeLog
@@ -77,18 +77,12 @@ def check_rows(connection: ReadConnection) -> list[Finding]:
     ]
 
 
-def _finding(level: Literal["note", "problem"], what: str, advice: str) -> Finding:
-    return Finding(level=level, what=what, advice=advice)
-
-
 def _summary(config: BaseConfig, counts: dict[str, int]) -> Iterator[Finding]:
     model = config.model_id
     made = f"{model} (dimension {config.dimension})" if model else "no model yet"
-    what = f"{counts['documents']} documents, {counts['chunks']} chunks, vectors of {made}"
-    yield Finding(level="ok", what=what)
+    yield ok(f"{counts['documents']} documents, {counts['chunks']} chunks, vectors of {made}")
     if source := config.unfinished_copy_of:
-        yield _finding(
-            "problem",
+        yield problem(
             f"it is an unfinished copy of {source}, and lacks some of its documents",
             "unless the copy is running, run `lagotto copy` again to complete it",
         )
@@ -103,16 +97,14 @@ def _derived(
     counted = _MODELS.rows(connection)
     others = sorted(f"{model} ({count})" for model, count in counted if model != config.model_id)
     if others:
-        yield _finding(
-            "problem",
+        yield problem(
             f"there are vectors of other models than {config.model_id}: {', '.join(others)}",
             "make a new base and add the documents to it",
         )
     if rows := _FORMER_CONTENTS.rows(connection):
         yield _add_again(f"the chunks are of a former content: {_named(rows)}")
     if lost := counts["without_text"]:
-        what = f"{lost} chunks have no stored text, which slows reading them"
-        yield _finding("note", what, REBUILD)
+        yield note(f"{lost} chunks have no stored text, which slows reading them", REBUILD)
 
 
 def _changed_documents(connection: ReadConnection) -> Iterator[Finding]:
@@ -177,10 +169,10 @@ def _leftovers(counts: dict[str, int]) -> Iterator[Finding]:
     """Removals stay in the change log for a while, for indexes that have not applied them."""
     if counts["expired"]:
         what = f"{counts['expired']} sets of cached chunks have expired"
-        yield _finding("note", what, "the next search that caches chunks drops them")
+        yield note(what, "the next search that caches chunks drops them")
     if counts["removals"] >= max(MANY_REMOVALS, counts["chunks"]):
         what = f"{counts['removals']} removed chunks are still in the change log, more than there"
-        yield _finding("note", f"{what} are chunks", "`lagotto copy` makes a base without them")
+        yield note(f"{what} are chunks", "`lagotto copy` makes a base without them")
 
 
 def _generations(connection: ReadConnection, config: BaseConfig) -> Iterator[Finding]:
@@ -188,20 +180,18 @@ def _generations(connection: ReadConnection, config: BaseConfig) -> Iterator[Fin
     counts: dict[int, int] = dict(map(tuple, _GENERATIONS.rows(connection)))
     if (following := read_next(connection)) is not None:
         made = counts.pop(following.generation, 0)
-        yield _finding(
-            "note",
+        yield note(
             f"there is an unfinished rebuild ({made} chunks); searches do not see it",
             "unless it is running, run `lagotto rebuild` with the same options to continue it",
         )
     counts.pop(config.generation, None)
     if counts:
         what = f"there are {sum(counts.values())} chunks from before a rebuild, which are not used"
-        yield _finding("note", what, "the next `lagotto rebuild` deletes them")
+        yield note(what, "the next `lagotto rebuild` deletes them")
 
 
 def _add_again(what: str) -> Finding:
-    advice = "remove these documents with `lagotto remove ID` and add them again"
-    return _finding("problem", what, advice)
+    return problem(what, "remove these documents with `lagotto remove ID` and add them again")
 
 
 def _named(rows: Sequence[Sequence[Any]]) -> str:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, delete, select
 
@@ -56,13 +56,6 @@ class NextGeneration(Record):
     rules: str
 
 
-class Written(NamedTuple):
-    """Entries that were written to the next generation, and their numbers."""
-
-    entries: Sequence[Entry]
-    numbers: write.Numbers
-
-
 def read_next(connection: ReadConnection) -> BaseConfig | None:
     stored = setting(connection, NEXT)
     return NextGeneration.model_validate_json(stored).config if stored else None
@@ -74,40 +67,9 @@ def kept_generations(connection: ReadConnection) -> dict[int, BaseConfig]:
     return {config.generation: config for config in configs if config is not None}
 
 
-def begin(connection: Connection, config: BaseConfig) -> None:
-    """Begin the next generation; there are no rows of another."""
-    made = NextGeneration(config=config, rules=text_rules())
-    write.put_setting(connection, NEXT, made.model_dump_json())
-    write.note_change(connection, config.generation)
-
-
 def abandon_next(connection: Connection) -> None:
     """Give up the next generation; its rows go with those of former ones."""
     connection.execute(delete(Setting).where(Setting.name == NEXT))
-
-
-def write_next(
-    connection: Connection,
-    entries: Sequence[Entry],
-    *,
-    config: BaseConfig,
-    read: DocumentKeys,
-    location: str,
-    put: write.Insert = write.insert_rows,
-) -> Written:
-    """Store what the next generation has of documents that are still the ones that were read."""
-    for entry in entries:
-        agreed_config(config, entry, location=location)
-    stored = document_keys(connection, [entry.document for entry in entries])
-    names = {name for name, key in stored.items() if key == read.get(name)}
-    same = [entry for entry in entries if entry.document.ref in names]
-    numbers = write.Numbers(
-        [stored[entry.document.ref] for entry in same],
-        write.take_range(connection, "chunk_set", len(same)),
-        write.take_range(connection, "change", sum(len(entry.chunks) for entry in same)),
-    )
-    write.write_chunks(connection, same, numbers=numbers, generation=config.generation, put=put)
-    return Written(same, numbers)
 
 
 def _pending(connection: ReadConnection, generation: int) -> dict[tuple[str, str], int]:
@@ -139,6 +101,8 @@ class SqlStaging:
     `ask` reads the latest state of the base, `change` changes it while nobody else writes.
     """
 
+    put: write.Insert = staticmethod(write.insert_rows)
+
     def __init__(self, base: Store, config: BaseConfig, *, ask: Read, change: Run) -> None:
         self.location = base.location
         self.update = base.update  # the documents are those of the base
@@ -167,7 +131,31 @@ class SqlStaging:
             await self.change(self.begin)
 
     def begin(self, connection: Connection) -> None:
-        begin(connection, self.config)
+        """Begin the next generation; there are no rows of another."""
+        made = NextGeneration(config=self.config, rules=text_rules())
+        write.put_setting(connection, NEXT, made.model_dump_json())
+        write.note_change(connection, self.config.generation)
+
+    def write_chunks(
+        self, connection: Connection, entries: Sequence[Entry]
+    ) -> tuple[Sequence[Entry], write.Numbers]:
+        """Store what it has of documents that are still the ones that were read.
+
+        Returns these entries, and their numbers.
+        """
+        for entry in entries:
+            agreed_config(self.config, entry, location=self.location)
+        stored = document_keys(connection, [entry.document for entry in entries])
+        names = {name for name, key in stored.items() if key == self.keys.get(name)}
+        same = [entry for entry in entries if entry.document.ref in names]
+        numbers = write.Numbers(
+            [stored[entry.document.ref] for entry in same],
+            write.take_range(connection, "chunk_set", len(same)),
+            write.take_range(connection, "change", sum(len(entry.chunks) for entry in same)),
+        )
+        made: dict[str, Any] = {"generation": self.config.generation, "put": self.put}
+        write.write_chunks(connection, same, numbers=numbers, **made)
+        return same, numbers
 
     async def drop_former(self) -> None:
         """Delete the rows of former generations, in batches."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +38,16 @@ from lagotto.indexes.bm25 import idf
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, single_words
 from lagotto.indexes.updater import IndexUpdater
 from lagotto.indexes.vectors.index import EmbeddedVectors
-from lagotto.stores.base import DegradedLeg, NativeSearch, Passage, StoredChunks
+from lagotto.stores.base import DegradedLeg, Passage, StoredChunks
 from lagotto.stores.sql import read
 from lagotto.stores.sql.changelog import AnyIndex, RecordReader, SqlChangeLog, main_languages
 from lagotto.stores.sql.filters import filter_notes, resolve_filter
 from lagotto.stores.sql.indexes import IndexPair
 from lagotto.stores.sql.statements import ReadConnection
 from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR
+
+if TYPE_CHECKING:
+    from lagotto.stores.postgres.native import PostgresNative
 
 PROPOSED, MOST_LOOKED_UP = 20, 20
 """Where a filter hides chunks, so many of the terms like a word are looked up among the others, for
@@ -70,7 +73,7 @@ class SqlView:
         allowed: FilterKeys | None,
         languages: Sequence[str | None],
         generation: int,
-        native: NativeSearch | None = None,
+        native: PostgresNative | None = None,
         degraded: Sequence[DegradedLeg] = (),
         filter_notes: Sequence[str] = (),
     ) -> None:
@@ -236,7 +239,7 @@ class OwnParts(NamedTuple):
 
     text: TextSnapshot | None
     vectors: VectorSnapshot | None
-    native: NativeSearch | None = None
+    native: PostgresNative | None = None
 
 
 class IndexTooFarBehind(Exception):  # noqa: N818 a signal, not an error
@@ -389,7 +392,7 @@ class ViewFactory:
             degraded.append(DegradedLeg("text", _why("text", changes, position, what, problem)))
         if newer is None:
             newer = overlay.NewerChunks.only_removed(changes, since=position)
-        return overlay.OverlayText(former or overlay.EmptyText(index.stored_length), newer)
+        return overlay.OverlayText(former or overlay.EmptyIndex(index.stored_length), newer)
 
     def _vectors(
         self,
@@ -419,8 +422,8 @@ class ViewFactory:
             why = _why("vector", changes, position, what, gave_up)
             degraded.append(DegradedLeg("semantic", why))
         if not readable:
-            return overlay.OverlayVectors.only_removed(latest or overlay.EmptyVectors(), changes)
-        return self._overlaid(index, latest or overlay.EmptyVectors(), changes)
+            return overlay.OverlayVectors.only_removed(latest or overlay.EmptyIndex(), changes)
+        return self._overlaid(index, latest or overlay.EmptyIndex(), changes)
 
     def _newer_texts(
         self, changes: SqlChangeLog, position: LogPosition

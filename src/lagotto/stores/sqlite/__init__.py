@@ -2,8 +2,7 @@
 
 store          SqliteStore: assembly, reads and writes, and the beginning of a search
 database       the file: recognised, opened, discarded; its connections and errors
-write          the file for SQLAlchemy: its tables, and all that writes to them
-rebuild        the next generation of a base
+write          the file for SQLAlchemy: its tables, all that writes to them, and the next generation
 fts5           the text index inside the file
 checks         what may be wrong with the file
 """

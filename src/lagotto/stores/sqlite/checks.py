@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lagotto.errors import StoreError
-from lagotto.indexes.base import MEGABYTE, Finding
+from lagotto.indexes.base import MEGABYTE, Finding, note, ok, problem
 from lagotto.indexes.folder import IndexFolder, other_folders, size_of
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import SqlChangeLog
@@ -33,14 +33,13 @@ def check_base(connection: ReadConnection, store: SqliteStore) -> list[Finding]:
     if said != ["ok"]:
         more = f", and {len(said) - 1} more" if len(said) > 1 else ""
         what = f"{path} is damaged: {said[0]}{more}"
-        return [Finding(level="problem", what=what, advice=ways_out(path))]
-    what = f"the file is intact, its schema is {SCHEMA_VERSION}"
-    found = [Finding(level="ok", what=what), *check_rows(connection)]
+        return [problem(what, ways_out(path))]
+    found = [ok(f"the file is intact, its schema is {SCHEMA_VERSION}"), *check_rows(connection)]
     found += [*_orphans(connection), *_free_space(connection, path)]
     try:
         folder.refuse_links()
     except StoreError as exc:
-        return [*found, Finding(level="problem", what=str(exc))]
+        return [*found, problem(str(exc))]
     store.reload_if_rebuilt(connection)
     present = store.search_indexes.open
     found += store.search_indexes.check(SqlChangeLog(connection))
@@ -60,7 +59,7 @@ def check_leftovers(indexes: IndexFolder, *, file: Path, used: set[Path | None])
     size = sum(map(size_of, unused)) / MEGABYTE
     names = " ".join(shlex.quote(str(path)) for path in sorted(unused))
     what = f"{len(unused)} index folders are not used any more ({size:.1f} MB)"
-    return [Finding(level="note", what=what, advice=f"delete them: rm -r {names}")]
+    return [note(what, f"delete them: rm -r {names}")]
 
 
 def _orphans(connection: ReadConnection) -> Iterator[Finding]:
@@ -68,8 +67,7 @@ def _orphans(connection: ReadConnection) -> Iterator[Finding]:
     if tables:
         counts = ", ".join(f"{count} of {table}" for table, count in sorted(tables.items()))
         what = f"rows belong to documents or chunks that are not there: {counts}"
-        advice = "`lagotto copy` makes a base without them"
-        yield Finding(level="problem", what=what, advice=advice)
+        yield problem(what, "`lagotto copy` makes a base without them")
 
 
 def _free_space(connection: ReadConnection, path: Path) -> Iterator[Finding]:
@@ -79,5 +77,4 @@ def _free_space(connection: ReadConnection, path: Path) -> Iterator[Finding]:
     )
     if free * size >= MEGABYTE and free >= MUCH_FREE * pages:
         what = f"{free * size / MEGABYTE:.1f} MB of the file are unused"
-        advice = f"release the space: sqlite3 {path} VACUUM"
-        yield Finding(level="note", what=what, advice=advice)
+        yield note(what, f"release the space: sqlite3 {path} VACUUM")

@@ -29,6 +29,8 @@ from lagotto.indexes.base import (
     TextIndex,
     TextSnapshot,
     TextStatistics,
+    ok,
+    problem,
     text_rules,
     top_k,
 )
@@ -164,13 +166,9 @@ class Fts5Index(TextIndex[SqlChangeLog]):
         missing = tables.scalar(_COUNTED["missing"], generation=self.generation)
         surplus = tables.scalar(_COUNTED["surplus"])
         if not missing and not surplus:
-            what = f"the text index in the file is up to date ({changes.head.seq} changes)"
-            return Finding(level="ok", what=what)
-        return Finding(
-            level="problem",
-            what=f"the text index lacks {missing} chunks, and has {surplus} that were removed",
-            advice=REBUILD,
-        )
+            return ok(f"the text index in the file is up to date ({changes.head.seq} changes)")
+        what = f"the text index lacks {missing} chunks, and has {surplus} that were removed"
+        return problem(what, REBUILD)
 
 
 def prepare_terms(texts: Iterable[ContextText]) -> PreparedTexts:

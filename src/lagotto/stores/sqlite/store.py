@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from lagotto.stores.sql.chunk_cache import SqlChunkCache
     from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
     from lagotto.stores.sqlite.fts5 import PreparedTexts
-    from lagotto.stores.sqlite.rebuild import SqliteStaging
+    from lagotto.stores.sqlite.write import SqliteStaging
 
 T = TypeVar("T")
 
@@ -218,7 +218,7 @@ class SqliteStore:
             await self._write(partial(mark_copy, source=source))
 
     def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[SqliteStaging]:
-        from lagotto.stores.sqlite.rebuild import sqlite_staging
+        from lagotto.stores.sqlite.write import sqlite_staging
 
         return sqlite_staging(self, config)
 
