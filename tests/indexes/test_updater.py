@@ -229,7 +229,7 @@ def test_an_index_that_is_down_does_not_keep_the_others() -> None:
 def test_embedded_indexes_need_no_lock() -> None:
     index: Any = FakeIndex()
     index.remote = False
-    catch_up_all({"text": index, "vectors": None}, LOG, lock=lock_held_for("text"))
+    catch_up_all({"text": index}, LOG, lock=lock_held_for("text"))
     assert index.calls == ["catch_up", "compact"]
 
 

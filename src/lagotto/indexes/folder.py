@@ -42,7 +42,6 @@ from lagotto.errors import (
 )
 
 LOCK = ".lock"
-MARKER = INDEX_MARKER
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 NO_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -161,9 +160,9 @@ class IndexFolder:
             owner = _owner(self.path)
             if owner is None:
                 refuse_foreign(self.path)
-                made = self.path / f".{MARKER}.{uuid4().hex[:8]}"
+                made = self.path / f".{INDEX_MARKER}.{uuid4().hex[:8]}"
                 write_file(made, [Marker(base_id=self.base_id).model_dump_json().encode()])
-                made.replace(self.path / MARKER)
+                made.replace(self.path / INDEX_MARKER)
             elif owner != self.base_id:
                 raise StoreError(
                     f"{self.path} now holds the indexes of another base; close this base and "
@@ -254,8 +253,8 @@ def file_errors(path: Path) -> Iterator[None]:
 def _owner(folder: Path) -> str | None:
     """The base whose marker a folder carries, None without one."""
     try:
-        return Marker.model_validate_json((folder / MARKER).read_bytes()).base_id
+        return Marker.model_validate_json((folder / INDEX_MARKER).read_bytes()).base_id
     except (FileNotFoundError, NotADirectoryError, ValidationError):
         return None
     except OSError as exc:
-        raise StoreReadOnlyError(f"{folder / MARKER} can't be read: {exc}") from exc
+        raise StoreReadOnlyError(f"{folder / INDEX_MARKER} can't be read: {exc}") from exc

@@ -6,7 +6,7 @@ Pure: `holds` is the meaning of a condition, against which every store is tested
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from lagotto.prefs import FtsMode
@@ -101,10 +101,6 @@ class TextQuery:
     words: tuple[tuple[Term, ...], ...]
     where: Match | None = None
     native: NativeQuery | None = None
-
-    def by_terms(self) -> TextQuery:
-        """The same for chunks that the server doesn't have: BM25 over the words."""
-        return replace(self, native=None)
 
 
 @dataclass(frozen=True, slots=True)

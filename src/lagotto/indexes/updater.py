@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 Log = TypeVar("Log", bound=ChangeLog)
 
-Indexes = Mapping[IndexRole, SearchIndex[Log, Snapshot] | None]
+Indexes = Mapping[IndexRole, SearchIndex[Log, Snapshot]]
 
 UpdaterLock = Callable[[IndexRole], AbstractContextManager[bool]]
 """Takes the lock that updaters of an index exclude each other by; whether it was free."""
@@ -159,7 +159,7 @@ def catch_up_all(indexes: Indexes[Log], changes: Log, *, lock: UpdaterLock, leas
     problems: list[Exception] = []
     for role, index in indexes.items():
         try:
-            if index is None or (least and _lacking(index, changes) < least):
+            if least and _lacking(index, changes) < least:
                 continue
             # Two updaters at once could leave a chunk in an index behind a network that is gone
             # from the record: the slower one writes it after the faster one has removed it.
@@ -194,13 +194,12 @@ def retry_while_locked(work: Callable[[], None]) -> None:
             return
 
 
-def delete_remote(indexes: Iterable[SearchIndex[Log, Snapshot] | None]) -> None:
+def delete_remote(indexes: Iterable[SearchIndex[Log, Snapshot]]) -> None:
     """Delete the indexes of a former generation that are behind a network; blocks."""
     for index in indexes:
-        if index is None or not index.remote:
-            continue
         try:
-            index.delete()
+            if index.remote:
+                index.delete()
         except IndexUnavailableError as exc:
             log.warning("the former %s index could not be deleted: %s", index.kind, exc)
 

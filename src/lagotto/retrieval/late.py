@@ -50,7 +50,8 @@ async def late_candidates(
     ones are taken where they were made by the chunker and the model that are asked for.
     """
     text = plan.legs.text
-    legs = replace(plan.legs, text=text and text.by_terms())
+    # BM25 over the words: the server does not have these chunks
+    legs = replace(plan.legs, text=text and replace(text, native=None))
     if text is not None and text.native is not None:  # its threshold is on the server's scale
         prefs = prefs.replace(fts={"min_rank": None})
     stored: dict[DocumentRef, ChunkKeys] = {}

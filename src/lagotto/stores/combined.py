@@ -32,27 +32,22 @@ class CombinedStore:
 
     @property
     def location(self) -> str:
-        """Where both are, for messages."""
         return f"{self._vectors.location} and {self._words.location}"
 
     @property
     def capabilities(self) -> Capabilities:
-        """The legs that the one or the other can run."""
         meaning, words = self._vectors.capabilities, self._words.capabilities
         return Capabilities(semantic=meaning.semantic, text=words.text, fuzzy=words.fuzzy)
 
     @property
     def chunk_cache(self) -> ChunkCacheRepo | None:
-        """That of the store with the passages."""
         return self._vectors.chunk_cache
 
     async def get(self, collection: str, document_id: str) -> Document | None:
-        """A document, whole."""
         return await self._vectors.get(collection, document_id)
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[CombinedView]:
-        """A state of each store, both seen through the filter."""
         async with self._vectors.view(where) as vectors, self._words.view(where) as words:
             yield CombinedView(vectors, words)
 

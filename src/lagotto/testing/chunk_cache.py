@@ -10,15 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
-from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.filters import Eq
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Entry, Store
-from lagotto.testing.hash_embedder import HashEmbedder
+from lagotto.testing.stores import entry
 from lagotto.testing.strategies import SLOW, documents
 
-VECTORS = ChunkEmbedder(HashEmbedder(dimension=16))
 CHUNKERS_TRIED = ("recursive:16/4", "parent-child:48/16/4", "document")
 
 DOCUMENT = Document(
@@ -31,17 +28,14 @@ DOCUMENT = Document(
 
 async def derived(document: Document, *, chunker: str) -> tuple[CacheKey, CachedChunks]:
     """What would be kept of a document."""
-    cutter = CHUNKERS.create(chunker, tokenizer=VECTORS.embedder.tokenizer)
-    chunks = cutter.chunk(document)
-    (vectors,) = await VECTORS.embed([(document, chunks)])
-    name = (document.collection, document.id, document.content_hash)
-    return CacheKey(*name, cutter.id, VECTORS.model_id), CachedChunks(chunks, vectors)
+    made = await entry(document, chunker_id=chunker)
+    key = CacheKey(*document.ref, document.content_hash, chunker, made.model_id)
+    return key, CachedChunks(made.chunks, made.vectors)
 
 
 async def stored(document: Document) -> Entry:
     """A document as it is written to a store: as one chunk."""
-    _, whole = await derived(document, chunker="document")
-    return Entry(document, whole.chunks, whole.vectors, VECTORS.model_id)
+    return await entry(document, chunker_id="document")
 
 
 def same(one: CachedChunks, two: CachedChunks) -> bool:

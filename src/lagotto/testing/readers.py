@@ -25,7 +25,13 @@ def check_structure(document: Document) -> None:
         _within(document.text, block.parts)
         _apart(block.parts)
         assert all(block.start <= part.start and part.end <= block.end for part in block.parts)
-    _nested(document)
+    around: list[tuple[int, int]] = []
+    for heading in document.headings:
+        while around and around[-1][0] <= heading.start:
+            around.pop()
+        assert not around or heading.end <= around[-1][0], heading
+        assert not around or heading.level > around[-1][1], heading
+        around.append((heading.end, heading.level))
 
 
 def _within(text: str, *families: tuple[Region | Span, ...]) -> None:
@@ -37,16 +43,6 @@ def _within(text: str, *families: tuple[Region | Span, ...]) -> None:
 def _apart(regions: tuple[Region | Span, ...]) -> None:
     for one, other in pairwise(regions):
         assert one.end <= other.start, (one, other)
-
-
-def _nested(document: Document) -> None:
-    around: list[tuple[int, int]] = []
-    for heading in document.headings:
-        while around and around[-1][0] <= heading.start:
-            around.pop()
-        assert not around or heading.end <= around[-1][0], heading
-        assert not around or heading.level > around[-1][1], heading
-        around.append((heading.end, heading.level))
 
 
 class ReaderContract:

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from lagotto._internal.locations import INDEX_MARKER
 from lagotto.base.blocking import KnowledgeBase
 from lagotto.errors import LagottoError, StoreError
 from lagotto.indexes.base import Finding
-from lagotto.indexes.folder import MARKER, IndexFolder
+from lagotto.indexes.folder import IndexFolder
 from tests.stores.sqlite.bases import answers, document, documents, made, opened, sqlite_store
 
 
 def owner(folder: Path) -> str:
-    return str(json.loads((folder / MARKER).read_bytes())["base_id"])
+    return str(json.loads((folder / INDEX_MARKER).read_bytes())["base_id"])
 
 
 def indexes(folder: Path) -> list[str]:
@@ -40,7 +41,7 @@ def test_a_folder_of_other_files_is_refused_and_left_alone(path: Path, text_inde
 def test_other_files_beside_indexes_of_an_earlier_version(path: Path) -> None:
     made(path)
     folder = path.with_name("kb.db.index")
-    (folder / MARKER).unlink()
+    (folder / INDEX_MARKER).unlink()
     (folder / "notes.txt").write_text("the only copy")
     with pytest.raises(StoreError, match=r"\(notes\.txt\)"), opened(path):
         pass
@@ -61,7 +62,7 @@ def test_other_files_in_a_marked_folder_stay(path: Path) -> None:
 def test_indexes_of_an_earlier_version_are_adopted(path: Path) -> None:
     right = made(path)
     folder = path.with_name("kb.db.index")
-    (folder / MARKER).unlink()
+    (folder / INDEX_MARKER).unlink()
     before = {item.name: item.stat().st_ino for item in folder.iterdir() if item.is_dir()}
     with opened(path) as base:
         assert answers(base) == right
@@ -69,7 +70,7 @@ def test_indexes_of_an_earlier_version_are_adopted(path: Path) -> None:
         base.retrieve("unique30x")
     after = {item.name: item.stat().st_ino for item in folder.iterdir() if item.is_dir()}
     assert before == {name: after[name] for name in before}
-    assert (folder / MARKER).exists()
+    assert (folder / INDEX_MARKER).exists()
 
 
 def test_an_empty_folder_is_taken(path: Path) -> None:
@@ -95,14 +96,14 @@ def test_locks_of_followers_are_ours(tmp_path: Path) -> None:
     for role in ("text", "vectors"):
         with folder.try_lock(f".following-{role}"):
             pass
-    (folder.path / MARKER).write_text("damaged")
+    (folder.path / INDEX_MARKER).write_text("damaged")
     folder.claim()
     assert owner(folder.path) == "a" * 32
 
 
 def test_a_damaged_marker_is_written_again(path: Path) -> None:
     right = made(path)
-    (path.with_name("kb.db.index") / MARKER).write_bytes(b"{")
+    (path.with_name("kb.db.index") / INDEX_MARKER).write_bytes(b"{")
     with opened(path) as base:
         assert answers(base) == right
         base.add(document(30))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lagotto.errors import StoreError
 from lagotto.indexes.base import MEGABYTE, Finding, note, ok, problem
-from lagotto.indexes.folder import IndexFolder, other_folders, size_of
+from lagotto.indexes.folder import other_folders, size_of
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.checks import check_rows
@@ -47,19 +47,14 @@ def check_base(connection: ReadConnection, store: SqliteStore) -> list[Finding]:
     building = store.search_indexes.open_for(following) if following else IndexPair()
     indexes = (*present.by_role().values(), *building.by_role().values())
     used = {index.folder for index in indexes}
-    return found + check_leftovers(folder, file=store.file, used=used)
-
-
-def check_leftovers(indexes: IndexFolder, *, file: Path, used: set[Path | None]) -> list[Finding]:
-    """Indexes of other rules or bases, and what a killed process was about to remove."""
-    unused = [path for path in indexes.indexes() if path not in used]
-    unused += other_folders(indexes, file)
-    if not unused:
-        return []
-    size = sum(map(size_of, unused)) / MEGABYTE
-    names = " ".join(shlex.quote(str(path)) for path in sorted(unused))
-    what = f"{len(unused)} index folders are not used any more ({size:.1f} MB)"
-    return [note(what, f"delete them: rm -r {names}")]
+    unused = [path for path in folder.indexes() if path not in used]
+    # of other rules or bases, or what a killed process was about to remove
+    if unused := [*unused, *other_folders(folder, store.file)]:
+        size = sum(map(size_of, unused)) / MEGABYTE
+        names = " ".join(shlex.quote(str(path)) for path in sorted(unused))
+        what = f"{len(unused)} index folders are not used any more ({size:.1f} MB)"
+        found.append(note(what, f"delete them: rm -r {names}"))
+    return found
 
 
 def _orphans(connection: ReadConnection) -> Iterator[Finding]:
