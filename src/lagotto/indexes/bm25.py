@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from lagotto.indexes.text_query import Term, TextQuery, holds
 from lagotto.terms import index_terms
 from lagotto.terms.vocabulary import Vocabulary
 
+Answer = TypeVar("Answer")
 Numbers = TypeVar("Numbers", float, NDArray[np.float64])
 
 K1, B, K3 = 1.2, 0.75, 8.0
@@ -94,23 +95,26 @@ class CountedTerms:
         return text_score(query.words, idfs, self.counts, length=len(self.terms), mean=mean)
 
 
-class VocabularyCache:
-    """The vocabulary of the last state of an index that was asked for."""
+class AtPosition(Generic[Answer]):
+    """What was made of the last state of an index that was asked for."""
 
     def __init__(self) -> None:
-        self._known: tuple[LogPosition | None, Vocabulary] = (None, Vocabulary(()))
-        self._reading = threading.Lock()
+        self._known: tuple[LogPosition, Answer] | None = None
+        self._making = threading.Lock()
 
-    def ready(self, position: LogPosition) -> Vocabulary | None:
-        """The vocabulary at a position, if it has been read."""
-        known, vocabulary = self._known
-        return vocabulary if known == position else None
+    def ready(self, position: LogPosition) -> Answer | None:
+        """What was made at a position, if anything was."""
+        known = self._known
+        return known[1] if known is not None and known[0] == position else None
 
-    def at(self, position: LogPosition, terms: Callable[[], Iterable[str]]) -> Vocabulary:
-        """The vocabulary at a position, which `terms` reads if need be."""
-        with self._reading:
+    def at(self, position: LogPosition, make: Callable[[], Answer]) -> Answer:
+        """What `make` gives, or gave at this position before."""
+        with self._making:
             ready = self.ready(position)
             if ready is None:
-                ready = Vocabulary(terms())
+                ready = make()
                 self._known = (position, ready)
             return ready
+
+
+VocabularyCache = AtPosition[Vocabulary]

@@ -8,7 +8,6 @@ record and scores them, until no other chunk can be among the best.
 from __future__ import annotations
 
 import asyncio
-import threading
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +30,6 @@ from lagotto.indexes.base import (
     FilterKeys,
     Hits,
     IndexRole,
-    LogPosition,
     TextIndex,
     TextSnapshot,
     TextStatistics,
@@ -40,7 +38,16 @@ from lagotto.indexes.base import (
     merge_hits,
     top_k,
 )
-from lagotto.indexes.bm25 import K1, B, CountedTerms, VocabularyCache, idf, term_weight, text_score
+from lagotto.indexes.bm25 import (
+    K1,
+    AtPosition,
+    B,
+    CountedTerms,
+    VocabularyCache,
+    idf,
+    term_weight,
+    text_score,
+)
 from lagotto.indexes.pushdown import collections_of, superset_condition
 from lagotto.indexes.qdrant.driver import (
     MOST_KEYS,
@@ -103,7 +110,8 @@ class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
     def __init__(self, site: IndexSite, name: str) -> None:
         self.qdrant = QdrantDriver(site, name, dimension=None, keywords=(TERMS,))
         super().__init__(self.qdrant, timeout=site.timeout)
-        self._dictionary = TermDictionary()
+        self.terms, self.vocabulary = AtPosition[list[str]](), VocabularyCache()
+        self.counted = AtPosition[dict[Word, int]]()
 
     def added(self, changes: ChangeLog, start: int, stop: int) -> Sequence[ChunkText]:
         return changes.added_texts(start, stop)
@@ -124,7 +132,7 @@ class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
         )
 
     def _open(self, state: RemoteState, changes: ChangeLog) -> QdrantText:
-        return QdrantText(self.qdrant, state, changes, self._dictionary)
+        return QdrantText(self, state, changes)
 
     def _mean(self, changes: ChangeLog) -> float:
         """The mean length by the points that are written again, or by a sample of the chunks."""
@@ -151,22 +159,17 @@ def _estimated_mean(changes: ChangeLog) -> float:
 class QdrantText(TextSnapshot):
     """A TextSnapshot at the last mark of a state."""
 
-    def __init__(
-        self,
-        driver: QdrantDriver,
-        state: RemoteState,
-        changes: ChangeLog,
-        dictionary: TermDictionary,
-    ) -> None:
-        self._driver = driver
-        self._server = driver.server
-        self._collection = driver.collection(state.epoch)
+    def __init__(self, index: QdrantTextIndex, state: RemoteState, changes: ChangeLog) -> None:
+        self._index = index
+        self._driver = index.qdrant
+        self._server = self._driver.server
+        self._collection = self._driver.collection(state.epoch)
         self._state = state
         self._changes = changes
-        self._dictionary = dictionary
-        self._frequencies = dictionary.frequencies(state.last.position)
         self._updated: ChunkKeys | None = None
         self.position = state.last.position
+        counted = index.counted.at(self.position, dict)
+        self._frequencies = counted if len(counted) < MOST_COUNTED else {}
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
         points = await self._allowed(allowed)
@@ -210,7 +213,7 @@ class QdrantText(TextSnapshot):
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
         def find() -> list[tuple[Term, ...]]:
-            vocabulary = self._dictionary.vocabulary(self.position, self._read_terms)
+            vocabulary = self._index.vocabulary.at(self.position, lambda: Vocabulary(self._terms()))
             return wanted.find_all(vocabulary, words)
 
         return await in_thread(find)
@@ -224,14 +227,19 @@ class QdrantText(TextSnapshot):
         return int(found.count)
 
     def _beginning_with(self, start: str) -> Iterable[str]:
-        terms = self._dictionary.terms(self.position, self._read_terms)
+        terms = self._terms()
         following = islice(terms, bisect_left(terms, start), None)
         return takewhile(lambda term: term.startswith(start), following)
 
-    def _read_terms(self) -> Iterable[str]:
-        wanted = {"facet_filter": visible(self._state), "limit": MOST_TERMS, "exact": True}
-        found = self._server.call("facet", self._collection, TERMS, **wanted)
-        return (str(hit.value) for hit in found.hits)
+    def _terms(self) -> list[str]:
+        """All terms of the index, in order."""
+
+        def read() -> list[str]:
+            wanted = {"facet_filter": visible(self._state), "limit": MOST_TERMS, "exact": True}
+            found = self._server.call("facet", self._collection, TERMS, **wanted)
+            return sorted(str(hit.value) for hit in found.hits)
+
+        return self._index.terms.at(self.position, read)
 
     async def _condition(self, match: Match) -> TermCondition:
         return await in_thread(term_condition, match, self._beginning_with)
@@ -454,39 +462,6 @@ def score_bound(*, longest: int, mean: float, fixed_mean: float) -> float:
     """The greatest ratio of an exact score to the product; see the module."""
     weighted, exact = (1 + K1 * (1 - B + B * longest / some) for some in (fixed_mean, mean))
     return max(1.0, weighted / exact) * ROUNDING
-
-
-ReadTerms = Callable[[], Iterable[str]]
-
-
-class TermDictionary:
-    """The terms of the last state that was asked for."""
-
-    def __init__(self) -> None:
-        self._likeness = VocabularyCache()
-        self._position: LogPosition | None = None
-        self._terms: list[str] = []
-        self._reading = threading.Lock()
-        self._counted: tuple[LogPosition | None, dict[Word, int]] = (None, {})
-
-    def frequencies(self, position: LogPosition) -> dict[Word, int]:
-        known, counted = self._counted
-        if known != position or len(counted) >= MOST_COUNTED:
-            counted = {}
-            self._counted = (position, counted)
-        return counted
-
-    def vocabulary(self, position: LogPosition, read: ReadTerms) -> Vocabulary:
-        """The terms by likeness; `read` is called if need be."""
-        return self._likeness.at(position, lambda: self.terms(position, read))
-
-    def terms(self, position: LogPosition, read: ReadTerms) -> list[str]:
-        """The terms in order."""
-        with self._reading:
-            if self._position != position:
-                self._terms = sorted(read())
-                self._position = position
-            return self._terms
 
 
 Expand = Callable[[str], Iterable[str]]

@@ -56,6 +56,7 @@ from lagotto.indexes.text_query import (
     Word,
     as_word,
 )
+from lagotto.terms.vocabulary import Vocabulary
 
 IMMEDIATE_WORDS = 32
 """With more words, even a small base is searched in a thread: 200 of them take 10 ms."""
@@ -374,7 +375,9 @@ class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
         if ready is not None and wanted.is_known(ready, words):
             return wanted.find_all(ready, words)  # in less time than changing threads takes
         return await self._ask(
-            lambda index: wanted.find_all(known.at(index.position, index.vocabulary), words)
+            lambda index: wanted.find_all(
+                known.at(index.position, lambda: Vocabulary(index.vocabulary())), words
+            )
         )
 
 

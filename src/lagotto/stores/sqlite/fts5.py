@@ -51,7 +51,7 @@ from lagotto.indexes.text_query import (
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.read import read_config, setting
 from lagotto.stores.sql.statements import ReadConnection, Statement
-from lagotto.terms import index_terms
+from lagotto.terms import Vocabulary, index_terms
 
 _FIND = "SELECT rowid, -bm25({terms}) FROM {terms} WHERE {terms} MATCH :term"
 _COUNT = "SELECT count(*) FROM {terms}_docsize"
@@ -222,7 +222,7 @@ class Fts5Text(TextSnapshot):
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
         def find(tables: Fts5Tables) -> list[tuple[Term, ...]]:
             vocabulary = self._index.vocabularies.at(
-                self.position, lambda: [term for (term,) in tables.rows(_VOCABULARY)]
+                self.position, lambda: Vocabulary(term for (term,) in tables.rows(_VOCABULARY))
             )
             return wanted.find_all(vocabulary, words)
 
