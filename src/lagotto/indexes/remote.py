@@ -319,11 +319,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
     """The role in messages."""
 
     def __init__(
-        self,
-        driver: RemoteDriver,
-        *,
-        timeout: float,
-        clock: Callable[[], float] = time.monotonic,
+        self, driver: RemoteDriver, *, timeout: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.kind = driver.kind
         self.driver = driver

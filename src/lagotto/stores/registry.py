@@ -34,10 +34,7 @@ STORES: Registry[StoreFactory] = Registry(
 
 
 def create_store(
-    location: str | Path | Store,
-    *,
-    text_index: str | None = None,
-    vector_index: str | None = None,
+    location: str | Path | Store, *, text_index: str | None = None, vector_index: str | None = None
 ) -> Store:
     """The store at a location: a file, `sqlite:///FILE`, `postgresql://…`, `:memory:`, a Store."""
     indexes = IndexChoice.of(text_index=text_index, vector_index=vector_index)
