@@ -61,14 +61,8 @@ class EmbedderContract:
     async def test_shape_type_and_length(self, embedder: Embedder, role: Role) -> None:
         self.check(await embedder.embed(TEXTS, role=role), embedder, TEXTS)
 
-    async def test_no_texts(self, embedder: Embedder) -> None:
-        self.check(await embedder.embed([], role="document"), embedder, [])
-
-    async def test_awkward_texts(self, embedder: Embedder) -> None:
-        self.check(await embedder.embed(AWKWARD_TEXTS, role="document"), embedder, AWKWARD_TEXTS)
-
-    async def test_a_megabyte_of_text(self, embedder: Embedder) -> None:
-        texts = ["truffle dog " * 90_000]
+    @pytest.mark.parametrize("texts", [(), AWKWARD_TEXTS, ("truffle dog " * 90_000,)], ids=len)
+    async def test_any_texts(self, embedder: Embedder, texts: tuple[str, ...]) -> None:
         self.check(await embedder.embed(texts, role="document"), embedder, texts)
 
     async def test_the_same_text_gives_the_same_vector(self, embedder: Embedder) -> None:

@@ -319,7 +319,7 @@ class TextIndexContract:
         raise NotImplementedError
 
     @pytest.mark.parametrize("query", QUERIES)
-    async def test_search_andscores_by_key(self, query: TextQuery) -> None:
+    async def test_search_and_scores(self, query: TextQuery) -> None:
         log = sample_log()
         right = await MemoryText(log).search(query, k=99, allowed=None)
         async with self.snapshot(log) as (index, keys):

@@ -206,12 +206,8 @@ def _nested(depth: int, *, each: int) -> Filter:
     """A filter as deep as filters can be, with many conditions at every level."""
     found: Filter = Eq("topic", "trees")
     for level in range(depth):
-        names = [f"no-{level}-{number}" for number in range(each)]
-        found = (
-            And(found, *(Ne(name, 1) for name in names))
-            if level % 2
-            else Or(found, *(Eq(name, 1) for name in names))
-        )
+        junction, leaf = (And, Ne) if level % 2 else (Or, Eq)
+        found = junction(found, *(leaf(f"no-{level}-{number}", 1) for number in range(each)))
     return found
 
 
