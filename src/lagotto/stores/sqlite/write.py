@@ -35,6 +35,8 @@ from lagotto.stores.sqlite import database, fts5
 if TYPE_CHECKING:
     from lagotto.stores.sqlite.store import SqliteStore
 
+log = logging.getLogger(__name__)
+
 
 def create_engine(file: Path, *, busy_timeout: float = database.BUSY_TIMEOUT) -> Engine:
     """An engine whose transactions have the lock of the file."""
@@ -180,8 +182,6 @@ def _remove(connection: Connection, keys: Sequence[int]) -> None:
     sql.note_removals(connection, keys)
     sql.remove_documents(connection, keys)
 
-
-log = logging.getLogger(__name__)
 
 REBUILD_LOCK = ".rebuild.lock"
 
