@@ -16,56 +16,37 @@
 9. A comparison that can't make sense is a FilterError when the filter is made.
 """
 
-from lagotto.filters.algebra import (
-    MAX_CONDITIONS,
-    MAX_DEPTH,
-    And,
-    Condition,
-    Contains,
-    Eq,
-    Exists,
-    Filter,
-    Gt,
-    Gte,
-    In,
-    Lt,
-    Lte,
-    Ne,
-    Not,
-    NotIn,
-    Or,
-    conditions,
-    fields,
-    merged,
-    parse_filter,
-)
-from lagotto.filters.evaluate import matches
-from lagotto.filters.fields import RESERVED, FieldRef, field_ref
+# ruff: noqa: I001  `X as X` says to type checkers that X is exported; one import per module
 
-__all__ = [
-    "MAX_CONDITIONS",
-    "MAX_DEPTH",
-    "RESERVED",
-    "And",
-    "Condition",
-    "Contains",
-    "Eq",
-    "Exists",
-    "FieldRef",
-    "Filter",
-    "Gt",
-    "Gte",
-    "In",
-    "Lt",
-    "Lte",
-    "Ne",
-    "Not",
-    "NotIn",
-    "Or",
-    "conditions",
-    "field_ref",
-    "fields",
-    "matches",
-    "merged",
-    "parse_filter",
-]
+from lagotto._internal.registry import exports
+from lagotto.filters.algebra import (
+    MAX_CONDITIONS as MAX_CONDITIONS,
+    MAX_DEPTH as MAX_DEPTH,
+    And as And,
+    Condition as Condition,
+    Contains as Contains,
+    Eq as Eq,
+    Exists as Exists,
+    Filter as Filter,
+    Gt as Gt,
+    Gte as Gte,
+    In as In,
+    Lt as Lt,
+    Lte as Lte,
+    Ne as Ne,
+    Not as Not,
+    NotIn as NotIn,
+    Or as Or,
+    conditions as conditions,
+    fields as fields,
+    merged as merged,
+    parse_filter as parse_filter,
+)
+from lagotto.filters.evaluate import matches as matches
+from lagotto.filters.fields import (
+    RESERVED as RESERVED,
+    FieldRef as FieldRef,
+    field_ref as field_ref,
+)
+
+__all__, __getattr__, __dir__ = exports(__name__)
