@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from lagotto.documents import Document
 from lagotto.filters import Eq
-from lagotto.mcp.budget import LEAST_TOKENS, estimate
+from lagotto.mcp.quotation import LEAST_TOKENS, estimate
 from lagotto.server import agents
 from mcp import Client
 from tests.mcp.asking import MODES, text_of

@@ -21,8 +21,7 @@ from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
     from lagotto.base.blocking import KnowledgeBase
-    from lagotto.evals import Evaluation, EvidenceScores, JudgedQuery
-    from lagotto.evals.evaluation import Interval
+    from lagotto.evals import Evaluation, EvidenceScores, Interval, JudgedQuery
 
 MODES = ("keyword", "semantic", "hybrid")
 """What is compared; the last one is the reference."""

@@ -22,11 +22,13 @@ from lagotto._internal.registry import exports
 from lagotto.filters.algebra import (
     MAX_CONDITIONS as MAX_CONDITIONS,
     MAX_DEPTH as MAX_DEPTH,
+    RESERVED as RESERVED,
     And as And,
     Condition as Condition,
     Contains as Contains,
     Eq as Eq,
     Exists as Exists,
+    FieldRef as FieldRef,
     Filter as Filter,
     Gt as Gt,
     Gte as Gte,
@@ -38,15 +40,11 @@ from lagotto.filters.algebra import (
     NotIn as NotIn,
     Or as Or,
     conditions as conditions,
+    field_ref as field_ref,
     fields as fields,
     merged as merged,
     parse_filter as parse_filter,
 )
 from lagotto.filters.evaluate import matches as matches
-from lagotto.filters.fields import (
-    RESERVED as RESERVED,
-    FieldRef as FieldRef,
-    field_ref as field_ref,
-)
 
 __all__, __getattr__, __dir__ = exports(__name__)

@@ -10,12 +10,14 @@ from typing import Any, get_args
 from lagotto._internal.registry import did_you_mean
 from lagotto.documents import Chunk, Document, JsonScalar, iso
 from lagotto.filters.algebra import (
+    RESERVED,
     And,
     Comparison,
     Condition,
     Contains,
     Eq,
     Exists,
+    FieldRef,
     Filter,
     Gt,
     Gte,
@@ -32,7 +34,6 @@ from lagotto.filters.algebra import (
     conditions,
     kind_of,
 )
-from lagotto.filters.fields import RESERVED, FieldRef
 
 ORDERS: dict[type[Condition], Callable[[Any, Any], bool]] = {
     Gt: operator.gt, Gte: operator.ge, Lt: operator.lt, Lte: operator.le,

@@ -15,9 +15,8 @@ from mcp.shared.exceptions import MCPError
 from lagotto import __version__
 from lagotto.base.protocol import AsyncBase, BaseVerbs, page_of_documents
 from lagotto.documents import Span
-from lagotto.mcp.budget import DEFAULT_TOKENS, MOST_TOKENS, cut, most
 from lagotto.mcp.documents import URI_TEMPLATE, DocumentAddress, excerpt
-from lagotto.mcp.quotation import label, shortened, to_json
+from lagotto.mcp.quotation import DEFAULT_TOKENS, MOST_TOKENS, cut, label, most, shortened, to_json
 from lagotto.mcp.tools import TOOLS, Agent, Tool, found_document
 
 MOST_NAMES = 20

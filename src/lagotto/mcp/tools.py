@@ -26,15 +26,6 @@ from lagotto.errors import (
     LagottoError,
     ReplaceRefusedError,
 )
-from lagotto.mcp.budget import (
-    BYTES_PER_TOKEN,
-    DEFAULT_TOKENS,
-    LEAST_TOKENS,
-    MOST_TOKENS,
-    estimate,
-    most,
-    on_wire,
-)
 from lagotto.mcp.documents import (
     DocumentAddress,
     Target,
@@ -52,10 +43,17 @@ from lagotto.mcp.documents import (
     url_of,
 )
 from lagotto.mcp.quotation import (
+    BYTES_PER_TOKEN,
+    DEFAULT_TOKENS,
+    LEAST_TOKENS,
     MARK,
+    MOST_TOKENS,
     NOTICE,
+    estimate,
     label,
     label_room,
+    most,
+    on_wire,
     quoted,
     shortened,
     to_json,
