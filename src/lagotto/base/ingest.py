@@ -85,7 +85,6 @@ def read_options(
 async def stored_versions(
     store: Store | Staging, documents: Iterable[Document]
 ) -> dict[DocumentRef, Version]:
-    """The versions of these documents in a store."""
     by_collection: dict[str, list[str]] = {}
     for document in documents:
         by_collection.setdefault(document.collection, []).append(document.id)
@@ -215,7 +214,6 @@ class Progress(Record):
 
     @property
     def documents(self) -> int:
-        """All documents processed so far."""
         return self.added + self.updated + self.unchanged + self.failed
 
 
@@ -285,7 +283,6 @@ class _Batch:
         self.changes.pop(document.ref, None)
 
     def progress(self, done: Progress) -> Progress:
-        """`done` and this batch."""
         counts = Counter(self.changes.values())
         stored = [entry for entry in self.entries if entry.document.ref in self.changes]
         return done.model_copy(
@@ -301,7 +298,6 @@ class _Batch:
 
     @property
     def to_embed(self) -> int:
-        """The number of chunks that get a vector."""
         return _to_embed(self.new)
 
     def first(self, chunks: int) -> _Batch:
@@ -389,7 +385,6 @@ class Ingest:
         return report
 
     def report(self) -> AddReport:
-        """The result so far."""
         done, info = self._done, self.vectors.embedder.info
         new = done.added + done.updated
         note = unknown_languages(info, self._languages, total=new, what="new document")

@@ -96,5 +96,4 @@ class VectorReuse:
 
 
 def findable(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The chunks that have vectors."""
     return [chunk for chunk in chunks if chunk.level != "parent"]

@@ -63,7 +63,6 @@ def _static(
     tokenizer: str | None = None,
     table: str | None = None,
 ) -> dict[str, EmbeddingModel]:
-    """A static model of the potion family."""
     english = languages == ENGLISH
     config = StaticConfig(
         model_id=name,

@@ -487,7 +487,6 @@ def depth(root: Filter) -> int:
 
 
 def too_deep() -> FilterError:
-    """The error for a filter nested deeper than MAX_DEPTH."""
     return FilterError(
         f"the filter is nested more than {MAX_DEPTH} deep; flatten it: And and Or take any number "
         "of filters"

@@ -102,12 +102,10 @@ class Section:
 
     @property
     def span(self) -> Span:
-        """Its text, with its subsections."""
         return Span(self.heading.start, self.heading.end)
 
 
 def sections(document: Document) -> list[Section]:
-    """The sections of a document in order, numbered by their nesting."""
     found = []
     open_levels: list[int] = []
     counts = [0]

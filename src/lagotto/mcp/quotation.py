@@ -85,7 +85,6 @@ def shortened(text: str, *, most: int = LABEL_CHARACTERS) -> str:
 
 
 def label_room(budget: int) -> int:
-    """The characters of a label in an answer of so many tokens."""
     return min(LABEL_CHARACTERS, budget // TOKENS_PER_LABEL_CHARACTER)
 
 
@@ -97,7 +96,6 @@ def to_json(value: object) -> str:
 
 
 def visible_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON fields with nothing hidden in their texts."""
     shown = json.loads(visible(json.dumps(fields, ensure_ascii=False)))
     assert isinstance(shown, dict)
     return shown

@@ -53,7 +53,6 @@ TEMPLATE = types.ResourceTemplate(
 
 
 async def list_resources(base: BaseVerbs, cursor: str | None) -> types.ListResourcesResult:
-    """A page of documents, as many as an answer has room for."""
     after = DocumentAddress.parse(cursor) if cursor else None
     found = await page_of_documents(base, after=after, limit=PAGE + 1)
     listed = []
@@ -90,7 +89,6 @@ T = TypeVar("T")
 
 
 def create_server(agent: Agent) -> Server[Any]:
-    """The server through which one caller uses a base."""
     tools = {name: tool for name, tool in TOOLS.items() if tool.effect == "reads" or agent.writes}
 
     def message_of(error: Exception) -> str:

@@ -302,12 +302,10 @@ class TextBuilder:
 
     @property
     def text(self) -> str:
-        """The text so far."""
         return GAP.join(self._pieces)
 
     @property
     def headings(self) -> tuple[Heading, ...]:
-        """The headings so far, spanning their sections."""
         return sections(self.marks, end=self.length)
 
     def draft(self, kind: str, **fields: Any) -> Draft:

@@ -243,7 +243,6 @@ def from_folder(
 
 
 def _version(folder: Path, model: str) -> str:
-    """A hash that changes whenever a file is replaced."""
     graph = folder / model
     files = sorted([folder / TOKENIZER, *graph.parent.glob(f"{graph.name}*")])
     stats = [(path.name, path.stat()) for path in files]

@@ -163,7 +163,6 @@ class TrigramTextQuery:
         return scores.astype(np.float64)
 
     def score_of(self, text: str) -> float:
-        """The score of a text that no store has."""
         alike = word_similarity(self.words, text)
         has_one = not set(words(text)).isdisjoint(self.near)
         return alike + NEAR_ANSWER_WEIGHT * (1 - alike) * has_one
