@@ -177,7 +177,7 @@ def for_typer(command: Callable[..., None]) -> Callable[..., None]:
     Options are annotated, a dataclass is replaced by its fields, and what is logged is shown;
     a command may have other uses for `verbose`.
     """
-    hints = get_type_hints(command, include_extras=True)
+    hints = get_type_hints(command)
     own = signature(command).parameters
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
@@ -191,9 +191,9 @@ def for_typer(command: Callable[..., None]) -> Callable[..., None]:
     parameters = {"verbose": _parameter("verbose", int, VERBOSE)}
     for name, parameter in own.items():
         if name in groups:
-            members = get_type_hints(groups[name], include_extras=True)
+            members = get_type_hints(groups[name])
             found = [
-                _parameter(item.name, members[item.name], item) for item in fields(groups[name])
+                _parameter(each.name, members[each.name], each) for each in fields(groups[name])
             ]
         elif isinstance(parameter.default, Field):
             found = [_parameter(name, hints[name], parameter.default)]
@@ -209,12 +209,10 @@ def for_typer(command: Callable[..., None]) -> Callable[..., None]:
 def _parameter(name: str, hint: Any, item: Field[Any]) -> Parameter:
     """A field, or the default of a parameter, as a parameter for Typer."""
     settings = dict(item.metadata)
-    kind = settings.pop("kind", None)
-    if kind is Option:
-        flags = settings.pop("flags") or [f"--{name.replace('_', '-')}"]
-        hint = Annotated[hint, Option(*flags, **settings)]
-    elif kind is Argument:
-        hint = Annotated[hint, Argument(**settings)]
+    kind, flags = settings.pop("kind"), settings.pop("flags", ())
+    if kind is Option and not flags:
+        flags = [f"--{name.replace('_', '-')}"]
+    hint = Annotated[hint, kind(*flags, **settings)]
     if item.default_factory is not MISSING:
         return Parameter(name, _KIND, default=item.default_factory(), annotation=hint)
     default = Parameter.empty if item.default is MISSING else item.default
