@@ -209,10 +209,11 @@ def for_typer(command: Callable[..., None]) -> Callable[..., None]:
 def _parameter(name: str, hint: Any, item: Field[Any]) -> Parameter:
     """A field, or the default of a parameter, as a parameter for Typer."""
     settings = dict(item.metadata)
-    kind, flags = settings.pop("kind"), settings.pop("flags", ())
+    kind, flags = settings.pop("kind", None), settings.pop("flags", ())
     if kind is Option and not flags:
         flags = [f"--{name.replace('_', '-')}"]
-    hint = Annotated[hint, kind(*flags, **settings)]
+    if kind is not None:
+        hint = Annotated[hint, kind(*flags, **settings)]
     if item.default_factory is not MISSING:
         return Parameter(name, _KIND, default=item.default_factory(), annotation=hint)
     default = Parameter.empty if item.default is MISSING else item.default

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lagotto.documents import Vector
 from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError, QueryError, StoreError
-from lagotto.filters.evaluate import FilterHint
+from lagotto.filters import FilterHint
 from lagotto.indexes.base import ChunkKeys, Hits
 from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery, substituted
 from lagotto.prefs import Distance, QueryType, RetrievalPrefs, ScoringPrefs

@@ -18,8 +18,7 @@ from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import CitationKey, cited
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, storable
 from lagotto.errors import CitationError
-from lagotto.filters import And, Eq, Filter, Or, conditions, matches, parse_filter
-from lagotto.filters.algebra import field_name
+from lagotto.filters import And, Eq, Filter, Or, conditions, field_name, matches, parse_filter
 from lagotto.prefs import RetrievalPrefs, SearchRequest
 from lagotto.results import Results, RetrievalStats
 from lagotto.retrieval.explain import strict_error

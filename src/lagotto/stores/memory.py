@@ -23,9 +23,13 @@ from numpy.typing import NDArray
 
 from lagotto.documents import Chunk, Document, Metadata, Vector, Vectors, in_context
 from lagotto.errors import ReplaceRefusedError
-from lagotto.filters import Filter, matches, merged
-from lagotto.filters.algebra import ScalarKind, field_name, kind_of
-from lagotto.filters.evaluate import (
+from lagotto.filters import (
+    Filter,
+    ScalarKind,
+    field_name,
+    kind_of,
+    matches,
+    merged,
     metadata_fields,
     misspelt_value_notes,
     other_kind_notes,
