@@ -26,8 +26,7 @@ import mcp_types as types
 
 from lagotto.base.blocking import KnowledgeBase
 from lagotto.demo import Question, add_corpus, questions
-from lagotto.mcp.budget import estimate, on_wire
-from lagotto.mcp.quotation import MARK
+from lagotto.mcp.quotation import MARK, estimate, on_wire
 from mcp import Client, StdioServerParameters
 
 SCRIPT = (

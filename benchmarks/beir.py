@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
-from lagotto.evals import evaluation
-from lagotto.evals.evaluation import ndcg, recall
+from lagotto.evals import evaluation, ndcg, recall
 from lagotto.terms import keywords
 
 __all__ = [

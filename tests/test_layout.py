@@ -58,7 +58,6 @@ BEHAVIOURS = {
     "forks": "bases in forked processes, other event loops and without close",
     "hostile_arguments": "arguments that no base can hold, in Python and on the command line",
     "passwords": "no command and no error shows a password",
-    "laws": "algebraic laws of filters",
     "views": "views of the server's page",
     # faults, processes, time
     "clients": "several clients of one PostgreSQL base",

@@ -40,7 +40,7 @@ def test_a_family_exports_what_it_imports(family: str) -> None:
     for name in module.__all__:
         getattr(module, name)  # imported on first use
     public = {name for name, value in vars(module).items() if not _is_private(name, value)}
-    assert public - {"TYPE_CHECKING", "lazy_exports"} == set(module.__all__)
+    assert public - {"TYPE_CHECKING", "exports"} == set(module.__all__)
     assert sorted(set(module.__all__)) == sorted(module.__all__)
 
 

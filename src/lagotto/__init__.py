@@ -8,7 +8,7 @@ imported on first use, so `import lagotto` is cheap. docs/api.md lists the other
 
 from typing import TYPE_CHECKING
 
-from lagotto._internal.registry import lazy_exports
+from lagotto._internal.registry import exports
 from lagotto.errors import (
     CitationError as CitationError,
     ConfigError as ConfigError,
@@ -147,9 +147,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-_LAZY = {
-    module: names.split()
-    for module, names in {
+__all__, __getattr__, __dir__ = exports(
+    __name__,
+    {
         "base.blocking": "KnowledgeBase",
         "base.chunk_context": "context_of_chunks",
         "base.client": "AsyncClient Client open",
@@ -173,15 +173,6 @@ _LAZY = {
         "retrieval.retriever": "Retriever",
         "retrieval.why_not": "WhyNot",
         "stores": "StoreInfo",
-    }.items()
-}
-"""What each module defines and is imported on first use, as in the imports above."""
-
-# The errors above, and all lazy names but `open`: `from lagotto import *` must not replace the
-# built-in function.
-__all__ = sorted(
-    {name for name, value in globals().items() if isinstance(value, type)}
-    | {name for names in _LAZY.values() for name in names} - {"open"}
+    },
 )
-
-__getattr__, __dir__ = lazy_exports(__name__, _LAZY)
+__all__.remove("open")  # or `from lagotto import *` would replace the built-in function

@@ -25,12 +25,12 @@ from lagotto.filters import (
     Ne,
     Not,
     NotIn,
+    Operand,
     Or,
     conditions,
     fields,
     parse_filter,
 )
-from lagotto.filters.algebra import Operand
 
 EACH: list[Filter] = [
     Eq("a", 1),

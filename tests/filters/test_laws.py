@@ -23,6 +23,7 @@ from lagotto.filters import (
     Ne,
     Not,
     NotIn,
+    Operand,
     Or,
     field_ref,
     fields,
@@ -30,7 +31,6 @@ from lagotto.filters import (
     merged,
     parse_filter,
 )
-from lagotto.filters.algebra import Operand
 from lagotto.testing.strategies import (
     DATES,
     FILTERS,

@@ -18,7 +18,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from lagotto.base.blocking import KnowledgeBase
 from lagotto.demo import add_corpus, questions
 from lagotto.documents import Document
-from lagotto.mcp.budget import estimate
+from lagotto.mcp.quotation import estimate
 from lagotto.mcp.server import create_server
 from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.prefs import SearchRequest

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from lagotto.documents import Document, Heading, Page, Span
 from lagotto.errors import ConfigError
-from lagotto.mcp.budget import LEAST_TOKENS, MOST_TOKENS, on_wire
 from lagotto.mcp.documents import excerpt
+from lagotto.mcp.quotation import LEAST_TOKENS, MOST_TOKENS, on_wire
 from lagotto.mcp.tools import TOOLS, Agent, Arguments, Tool
 from tests.mcp.asking import ask, base_of, heads_of, own_base, pages, quoted_text, status_of
 

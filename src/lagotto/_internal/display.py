@@ -39,7 +39,6 @@ def as_text(
 
 
 def as_html(columns: Sequence[str], rows: Iterable[Row], *, notes: Sequence[str] = ()) -> str:
-    """A table, with notes below it."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows

@@ -82,7 +82,6 @@ def is_served(location: str | Path) -> bool:
 
 
 def file_of(location: str) -> Path:
-    """The file of a base that is in one."""
     return Path(location.removeprefix(FILE_SCHEME))
 
 

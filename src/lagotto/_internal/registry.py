@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from urllib.parse import parse_qsl
 
@@ -74,26 +75,28 @@ class Registry(Generic[T]):
         return entry_points(group=self.group)
 
 
-def lazy_exports(
-    package: str, homes: Mapping[str, Iterable[str]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of `package`; a name is imported from its module, and kept.
+def exports(
+    package: str, later: Mapping[str, str] | None = None
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """`__all__`, `__getattr__` and `__dir__` of a package, called at the end of its module.
 
-    `homes` has the names by the module, relative to the package, that defines them.
+    It exports what it has imported by then, and the names in `later`, by the module of Lagotto that
+    defines them: these are imported when they are first used.
     """
-    modules = {name: f".{home}" for home, names in homes.items() for name in names}
+    module = sys.modules[package]
+    homes = {name: home for home, names in (later or {}).items() for name in names.split()}
+    public = {name for name in vars(module) if not name.startswith("_")}
+    public -= {name for name in public if isinstance(vars(module)[name], ModuleType)}
 
     def get(name: str) -> Any:
-        if name not in modules:
+        if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(modules[name], package), name)
-        setattr(sys.modules[package], name, found)
+        found = getattr(import_module(f"lagotto.{homes[name]}"), name)
+        setattr(module, name, found)
         return found
 
-    def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *modules})
-
-    return get, names
+    names = sorted(public - {"TYPE_CHECKING", "exports"} | homes.keys())
+    return names, get, lambda: sorted({*vars(module), *homes})
 
 
 Settings = TypeVar("Settings", bound="BaseModel")

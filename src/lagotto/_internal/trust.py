@@ -51,7 +51,6 @@ def trust(name: str) -> None:
 
 
 def is_trusted(name: str) -> bool:
-    """Whether the user has named exactly this."""
     return name in _named or name in _in_environment() or name in _recorded()
 
 

@@ -48,7 +48,6 @@ FROM_SERVER: Mapping[str, type[LagottoError]] = {
 
 
 def _error(problem: Any, location: str) -> LagottoError:
-    """The error that a problem of the server stands for."""
     name, detail = str(problem.get("error")), str(problem.get("detail"))
     named: type[LagottoError] = getattr(errors, name, StoreError)
     kind = FROM_SERVER.get(name, named)
@@ -89,8 +88,6 @@ def search_body(request: SearchRequest) -> dict[str, Any]:
 
 
 def results_of(found: Mapping[str, Any]) -> Results:
-    """The ranked list in an answer."""
-
     def hits(name: str) -> Iterator[RetrievalResult]:
         for hit in found.get(name, ()):
             yield RetrievalResult(**fields_of(RetrievalResult, hit))
@@ -100,7 +97,6 @@ def results_of(found: Mapping[str, Any]) -> Results:
 
 
 def fields_of(kind: Any, found: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a record among those of an answer."""
     return {name: found[name] for name in kind.model_fields if name in found}
 
 
@@ -126,7 +122,6 @@ class AsyncClient(AsyncBase):
 
     @property
     def location(self) -> str:
-        """The address of the server without passwords, for messages."""
         return mask_location(self._url)
 
     async def open(self) -> Self:
@@ -200,7 +195,6 @@ class AsyncClient(AsyncBase):
     async def iter_documents(
         self, *, filters: FilterLike = None, collection: str | None = None
     ) -> AsyncIterator[Document]:
-        """Yield what `documents` returns, a page at a time."""
         wanted: dict[str, Any] = {"limit": PAGE}
         if filters is not None:
             wanted["filters"] = json.dumps(parse_filter(filters).to_json())

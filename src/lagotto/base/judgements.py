@@ -39,7 +39,6 @@ class RelevanceJudgement(Record):
 
     @property
     def document(self) -> DocumentRef:
-        """The document that is judged."""
         key = CitationKey.parse(self.citation)
         return DocumentRef(key.collection, key.document_id)
 

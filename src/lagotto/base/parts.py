@@ -67,7 +67,6 @@ class BaseParts:
 
     @property
     def config(self) -> BaseConfig:
-        """What a base made with these parts stores."""
         return BaseConfig(
             embedder=self.spec,
             model_id=self.vectors.model_id,

@@ -111,7 +111,6 @@ class FolderSync:
         self._unchanged: set[str] = set()
 
     async def start(self) -> None:
-        """Load the state that the last sync left."""
         self._known = await self._files.load(self._collection)
         documents = await self._files.documents(self._collection)
         self._stored = _digests(documents)
@@ -282,7 +281,6 @@ def _notes(moved: Collection[Move], left: Collection[Move], skipped: set[str]) -
 
 
 def _resolved(paths: Iterable[str | Path]) -> set[Path]:
-    """Paths with links resolved, as sources have them."""
     return {Path(path).expanduser().resolve() for path in paths}
 
 
@@ -291,7 +289,6 @@ def _absolute(paths: Iterable[str | Path]) -> set[Path]:
 
 
 def _lies_in(source: str, roots: set[Path]) -> bool:
-    """Whether a source is one of `roots` or lies below one."""
     if not source or not roots:
         return False
     path = Path(source)

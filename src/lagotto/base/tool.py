@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -24,31 +23,25 @@ MOST_PASSAGES = 50
 """The greatest number of passages that an agent can ask for."""
 
 
-PARAMETERS = {
-    "type": "object",
-    "properties": {
-        "query": {
-            "type": "string",
-            "minLength": 1,
-            "description": "A question, or words to search for.",
-        },
-        "top_k": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MOST_PASSAGES,
-            "description": "How many passages to return.",
-        },
-    },
-    "required": ["query"],
-    "additionalProperties": False,
-}
-
-
 class ToolArguments(Record):
     """What an agent passes to the tool."""
 
-    query: str = Field(min_length=1)
-    top_k: int | None = Field(default=None, ge=1, le=MOST_PASSAGES)
+    query: str = Field(min_length=1, description="A question, or words to search for.")
+    top_k: int | None = Field(
+        default=None, ge=1, le=MOST_PASSAGES, description="How many passages to return."
+    )
+
+
+def schema_of(arguments: type[Record], *keywords: str) -> dict[str, Any]:
+    """The JSON schema of what a tool takes, with the type and these keywords of each argument."""
+    properties = {}
+    for name, schema in arguments.model_json_schema()["properties"].items():
+        (first, *_) = schema.get("anyOf", [schema])  # null is what is left out
+        known = {**schema, **first}
+        properties[name] = {key: known[key] for key in ("type", *keywords) if key in known}
+    fields = arguments.model_fields.items()
+    required = [name for name, field in fields if field.is_required()]
+    return {"type": "object", "properties": properties, "required": required}
 
 
 class KnowledgeTool:
@@ -75,7 +68,8 @@ class KnowledgeTool:
     @property
     def parameters(self) -> dict[str, Any]:
         """The JSON schema of the arguments."""
-        return deepcopy(PARAMETERS)
+        keywords = ("minLength", "minimum", "maximum", "description")
+        return {**schema_of(ToolArguments, *keywords), "additionalProperties": False}
 
     @property
     def definition(self) -> dict[str, Any]:

@@ -5,20 +5,16 @@ Public: the Chunker protocol and the registry that creates chunkers from ids suc
 other modules are private.
 """
 
+# ruff: noqa: I001  `X as X` says to type checkers that X is exported; one import per module
+
+from lagotto._internal.registry import exports
 from lagotto.chunkers.base import (
-    CHUNKERS,
-    DEFAULT_CHUNKER,
-    Chunker,
-    ChunkerFactory,
-    ChunkerRegistry,
-    chunk_document,
+    CHUNKERS as CHUNKERS,
+    DEFAULT_CHUNKER as DEFAULT_CHUNKER,
+    Chunker as Chunker,
+    ChunkerFactory as ChunkerFactory,
+    ChunkerRegistry as ChunkerRegistry,
+    chunk_document as chunk_document,
 )
 
-__all__ = [
-    "CHUNKERS",
-    "DEFAULT_CHUNKER",
-    "Chunker",
-    "ChunkerFactory",
-    "ChunkerRegistry",
-    "chunk_document",
-]
+__all__, __getattr__, __dir__ = exports(__name__)

@@ -128,7 +128,6 @@ class Boundaries:
 
     @cached_property
     def _gaps(self) -> tuple[Offsets, Offsets]:
-        """Start and end of each run of white space."""
         space = np.isin(self._codes, _SPACES)
         padded = np.concatenate(([False], space, [False]))
         edges = np.flatnonzero(padded[1:] != padded[:-1]).astype(np.int64)
@@ -136,7 +135,6 @@ class Boundaries:
 
     @cached_property
     def _newlines(self) -> Offsets:
-        """The number of line ends in each run of white space."""
         total = np.concatenate(([0], np.cumsum(self._codes == _NEWLINE)))
         starts, ends = self._gaps
         count: Offsets = total[ends] - total[starts]
@@ -163,7 +161,6 @@ class Boundaries:
 
     @cached_property
     def _parts(self) -> Offsets:
-        """The rows and items that have text, in order."""
         parts = (part for block in self._blocks for part in block.parts)
         return _rows(sorted(part for part in parts if part.start < part.end))
 
@@ -197,7 +194,6 @@ def _rows(pairs: Iterable[tuple[int, int]]) -> Offsets:
 
 
 def _spans(regions: Iterable[Region]) -> Offsets:
-    """Starts and ends of regions, a row for each."""
     return _rows((region.start, region.end) for region in regions)
 
 
@@ -256,11 +252,9 @@ class MeasuringTokenizer:
 
     @property
     def id(self) -> str:
-        """The tokenizer's own id and the rule."""
         return f"{self._tokenizer.id}+{LETTERS_PER_TOKEN}"
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text."""
         counts = self._tokenizer.count(texts)
         spelled = [index for index, text in enumerate(texts) if self._spelled(text).any()]
         if spelled:
@@ -270,7 +264,6 @@ class MeasuringTokenizer:
         return counts
 
     def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """For each text, the character offsets at which its tokens start."""
         found = self._tokenizer.starts(texts)
         return [
             joined(starts, self._spelled(text)) for text, starts in zip(texts, found, strict=True)

@@ -34,7 +34,6 @@ COUNTED = 64
 
 
 def whole(document: Document) -> Iterable[Span]:
-    """The whole document as one region."""
     return (Span(0, len(document.text)),)
 
 

@@ -59,7 +59,6 @@ class Structure:
         }
 
     def pages(self, span: Span) -> tuple[int, int] | None:
-        """The first and the last page that the span overlaps."""
         first = bisect_right(self._page_ends, span.start)
         last = bisect_left(self._page_starts, span.end) - 1
         return (self._pages[first].number, self._pages[last].number) if first <= last else None

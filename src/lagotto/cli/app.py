@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from lagotto import __version__
 from lagotto._internal.registry import did_you_mean
-from lagotto.cli.options import DEFAULT_KB, Verbose, for_typer, option
+from lagotto.cli.options import DEFAULT_KB, VERBOSE, for_typer, option
 
 COMMANDS = {
     "add": "ingest:add",
@@ -92,7 +92,7 @@ def options(
         metavar="NAME",
         envvar="LAGOTTO_EMBEDDER",
     ),
-    verbose: Verbose = 0,
+    verbose: int = VERBOSE,
     version: bool = option(
         "Show the version.", callback=_print_version, is_eager=True, default=False
     ),

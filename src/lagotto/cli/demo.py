@@ -14,7 +14,7 @@ import typer
 
 from lagotto._internal.display import counted
 from lagotto._internal.locations import mask_location
-from lagotto.cli.options import EmbedderName, option
+from lagotto.cli.options import EMBEDDER, option
 from lagotto.cli.output import one_line, printable, say, stdout
 from lagotto.errors import ConfigError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def demo(
     kb: str | None = option("Create the base here and keep it.", metavar="PATH"),
-    embedder: EmbedderName = None,
+    embedder: str | None = EMBEDDER,
     keep: bool = option("Keep the temporary base.", default=False),
     documents: Path | None = option("Only copy the documents to a new folder.", metavar="FOLDER"),
 ) -> None:

@@ -14,10 +14,10 @@ from lagotto._internal.display import counted
 from lagotto._internal.registry import did_you_mean
 from lagotto.cli.connect import open_existing
 from lagotto.cli.options import (
-    AsJson,
+    AS_JSON,
+    FILTERS,
+    IN_COLLECTION,
     BaseOptions,
-    Filters,
-    InCollection,
     argument,
     option,
     parse_filters,
@@ -62,9 +62,9 @@ def _raise_unknown(kb: KnowledgeBase, name: str, collection: str | None) -> NoRe
 
 def list_documents(
     base: BaseOptions,
-    collection: InCollection = None,
-    filters: Filters = None,
-    as_json: AsJson = False,
+    collection: str | None = IN_COLLECTION,
+    filters: list[str] | None = FILTERS,
+    as_json: bool = AS_JSON,
 ) -> None:
     """List documents by path."""
     with open_existing(base) as kb:
@@ -99,9 +99,9 @@ def show(
     name: str = argument(
         "An id or its beginning, a path, a title, or a citation key.", metavar="DOCUMENT"
     ),
-    collection: InCollection = None,
+    collection: str | None = IN_COLLECTION,
     chunks: bool = option("Show the chunks instead of the text.", default=False),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Show a document or a cited passage. The fields of a document, and its text or chunks."""
     console = stdout()
@@ -152,10 +152,10 @@ def remove(
     names: list[str] | None = argument(
         "Ids or their beginnings, paths, titles.", metavar="DOCUMENT", default=None
     ),
-    collection: InCollection = None,
-    filters: Filters = None,
+    collection: str | None = IN_COLLECTION,
+    filters: list[str] | None = FILTERS,
     yes: bool = option("Don't ask for confirmation.", flag="--yes -y", default=False),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Remove documents by name, by filter, or a whole collection. All conditions must hold."""
     if not names and collection is None and not filters:

@@ -14,15 +14,14 @@ import typer
 
 from lagotto._internal.display import counted
 from lagotto.cli.connect import open_existing
-from lagotto.cli.options import AsJson, BaseOptions, SearchOptions, argument, option
+from lagotto.cli.options import AS_JSON, BaseOptions, SearchOptions, argument, option
 from lagotto.cli.output import print_json, say, stdout, warn
 from lagotto.cli.search import arguments, merge, mode_of, settings_of
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
     from lagotto.base.blocking import KnowledgeBase
-    from lagotto.evals import Evaluation, EvidenceScores, JudgedQuery
-    from lagotto.evals.evaluation import Interval
+    from lagotto.evals import Evaluation, EvidenceScores, Interval, JudgedQuery
 
 MODES = ("keyword", "semantic", "hybrid")
 """What is compared; the last one is the reference."""
@@ -40,7 +39,7 @@ def evaluate(
         "Compare with this setting (repeatable).", metavar="NAME=VALUE", default=[]
     ),
     queries: int | None = option("Evaluate on a fixed sample of N queries.", min=1),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Measure how well a base ranks, on judged queries."""
     from lagotto import evals

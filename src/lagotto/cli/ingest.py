@@ -12,11 +12,11 @@ import typer
 from lagotto._internal.memory import limit_arenas
 from lagotto.cli.connect import no_empty_base, open_base
 from lagotto.cli.options import (
-    AsJson,
+    AS_JSON,
+    VERBOSE,
     BaseOptions,
     MakingOptions,
     ReadingOptions,
-    Verbose,
     argument,
     key_value,
     option,
@@ -138,8 +138,8 @@ def add(
     making: MakingOptions,
     paths: list[str] = argument("Files, folders and web addresses.", metavar="PATH"),
     allow_private: bool = option("Read web addresses in private networks too.", default=False),
-    verbose: Verbose = 0,
-    as_json: AsJson = False,
+    verbose: int = VERBOSE,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Add files, folders and web addresses. Unchanged ones are skipped, changed ones replaced."""
     from lagotto.readers import FetchLimits, check_path
@@ -163,8 +163,8 @@ def sync(
     prune_moved: bool = option(
         "Remove the old copies of files that were moved here.", default=False
     ),
-    verbose: Verbose = 0,
-    as_json: AsJson = False,
+    verbose: int = VERBOSE,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Add folders and remove what is gone. Documents of deleted files are removed."""
 

@@ -13,15 +13,14 @@ from lagotto._internal.display import counted
 from lagotto.cli.connect import check_exists, open_existing, open_store
 from lagotto.cli.ingest import ingest
 from lagotto.cli.options import (
-    DEFAULT_KB,
-    AsJson,
+    AS_JSON,
+    FILTERS,
+    IN_COLLECTION,
+    KB,
+    VERBOSE,
     BaseOptions,
-    Filters,
-    InCollection,
-    Kb,
     MakingOptions,
     Pooling,
-    Verbose,
     argument,
     option,
     parse_filters,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from lagotto.stores.base import StoreInfo
 
 
-def info(base: BaseOptions, as_json: AsJson = False) -> None:
+def info(base: BaseOptions, as_json: bool = AS_JSON) -> None:
     """Show the size of a knowledge base and what it was made with."""
     with open_existing(base) as kb:
         found = kb.info()
@@ -107,7 +106,7 @@ def _languages(found: StoreInfo) -> str:
     return f"{languages}; unknown for {documents}, stemmed as most of the collection"
 
 
-def doctor(kb: Kb = DEFAULT_KB, as_json: AsJson = False) -> None:
+def doctor(kb: str = KB, as_json: bool = AS_JSON) -> None:
     """Check the database and the indexes of a knowledge base. Needs no embedder."""
     check_exists(kb)
     findings = asyncio.run(_findings(kb))
@@ -137,7 +136,7 @@ async def _findings(location: str) -> list[Finding]:
 def copy(
     source: str = argument("The knowledge base to copy.", metavar="SRC"),
     target: str = argument("The copy: a file or a database, created if missing.", metavar="DST"),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Copy a knowledge base. To another file or database, with its vectors, and verified."""
     from lagotto.cli.progress import CopyMeter, resumable
@@ -170,7 +169,7 @@ class RebuildOptions:
     vector_index: str | None = option("The new vector index.", metavar="NAME")
 
 
-def rebuild(new: RebuildOptions, kb: Kb = DEFAULT_KB, as_json: AsJson = False) -> None:
+def rebuild(new: RebuildOptions, kb: str = KB, as_json: bool = AS_JSON) -> None:
     """Rebuild chunks, vectors and indexes. Until it is complete, searches use the current state.
 
     What is not named stays as it is; with nothing named, only the indexes are rebuilt.
@@ -195,9 +194,9 @@ def export(
     format: Format = option(  # noqa: A002
         "Whole documents, or the layout of BEIR.", default="jsonl"
     ),
-    collection: InCollection = None,
-    filters: Filters = None,
-    as_json: AsJson = False,
+    collection: str | None = IN_COLLECTION,
+    filters: list[str] | None = FILTERS,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Write documents to a file. As JSON Lines with all fields, or in the layout of BEIR."""
     with open_existing(base) as kb:
@@ -217,8 +216,8 @@ def import_documents(
         "An exported file, or a folder in the layout of BEIR.", metavar="PATH", exists=True
     ),
     collection: str | None = option("The collection. [default: as exported]", metavar="NAME"),
-    verbose: Verbose = 0,
-    as_json: AsJson = False,
+    verbose: int = VERBOSE,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Add exported documents. They keep their ids; unchanged ones are skipped."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from lagotto.cli.options import AsJson, argument, option
+from lagotto.cli.options import AS_JSON, argument, option
 from lagotto.cli.output import print_json, say, stdout
 from lagotto.errors import ConfigError
 
@@ -23,7 +23,7 @@ def models(
         "Fetch from a folder, an archive, or another hub.", flag="--from", metavar="PATH|URL"
     ),
     quantise: bool = option("Make the 8-bit model, NAME-int8.", default=False),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> None:
     """List the known embedders and rerankers, or fetch one of them."""
     if action is None:
@@ -84,7 +84,7 @@ def _fetch(name: str, *, source: str | None, quantise: bool, as_json: bool) -> N
 
 def presets(
     name: str | None = argument("Show the settings of this preset.", metavar="NAME", default=None),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> None:
     """List the presets, or show the settings of one as TOML.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -26,46 +27,6 @@ DEFAULT_COLLECTION = "default"
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
-Kb = Annotated[
-    str,
-    Option(
-        "--kb",
-        metavar="PATH",
-        help="The knowledge base: a file, postgresql://HOST/DATABASE, or http://SERVER.",
-        show_default=False,
-    ),
-]
-EmbedderName = Annotated[
-    str | None,
-    Option(
-        "--embedder",
-        metavar="NAME",
-        help="The embedding model of a new base; an existing base has its own.",
-    ),
-]
-Verbose = Annotated[
-    int,
-    Option(
-        "--verbose",
-        "-v",
-        count=True,
-        help="Say what happens on stderr, and name skipped files; -vv says more.",
-        show_default=False,
-    ),
-]
-AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
-Filters = Annotated[
-    list[str] | None,
-    Option(
-        "--filter",
-        "--filters",
-        metavar="KEY=VALUE|JSON",
-        help="Only documents that match: topic=dogs, or a filter as JSON (repeatable).",
-    ),
-]
-InCollection = Annotated[
-    str | None, Option("--collection", metavar="NAME", help="Only documents of this collection.")
-]
 Mode = Literal["hybrid", "semantic", "keyword"]
 Pooling = Literal["chunk", "late"]
 
@@ -115,12 +76,37 @@ def argument(help: str, *, default: Any = MISSING, **settings: Any) -> Any:  # n
     return field(default=default, metadata={"kind": Argument, "help": help, **settings})
 
 
+KB = option(
+    "The knowledge base: a file, postgresql://HOST/DATABASE, or http://SERVER.",
+    metavar="PATH",
+    default=DEFAULT_KB,
+    show_default=False,
+)
+EMBEDDER = option(
+    "The embedding model of a new base; an existing base has its own.", metavar="NAME"
+)
+VERBOSE = option(
+    "Say what happens on stderr, and name skipped files; -vv says more.",
+    flag="--verbose -v",
+    default=0,
+    count=True,
+    show_default=False,
+)
+AS_JSON = option("Print JSON.", flag="--json", default=False)
+FILTERS = option(
+    "Only documents that match: topic=dogs, or a filter as JSON (repeatable).",
+    flag="--filter --filters",
+    metavar="KEY=VALUE|JSON",
+)
+IN_COLLECTION = option("Only documents of this collection.", metavar="NAME")
+
+
 @dataclass(frozen=True, slots=True)
 class BaseOptions:
     """The base and its embedder; defaults are the options given before the command."""
 
-    kb: Kb = DEFAULT_KB
-    embedder: EmbedderName = None
+    kb: str = copy(KB)
+    embedder: str | None = copy(EMBEDDER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +161,8 @@ class SearchOptions:
         "Number of passages. [default: 10, for search 12]", flag="--top-k -k", min=1
     )
     mode: Mode | None = option("Vectors, full text, or both. [default: hybrid]")
-    collection: InCollection = None
-    filters: Filters = None
+    collection: str | None = copy(IN_COLLECTION)
+    filters: list[str] | None = copy(FILTERS)
     preset: str | None = option("Start from a preset, see `presets`.", metavar="NAME")
     prefs: str | None = option("Read settings from a TOML file.", metavar="FILE")
     set: list[str] = option(
@@ -191,7 +177,7 @@ def for_typer(command: Callable[..., None]) -> Callable[..., None]:
     Options are annotated, a dataclass is replaced by its fields, and what is logged is shown;
     a command may have other uses for `verbose`.
     """
-    hints = get_type_hints(command, include_extras=True)
+    hints = get_type_hints(command)
     own = signature(command).parameters
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
@@ -202,12 +188,12 @@ def for_typer(command: Callable[..., None]) -> Callable[..., None]:
         with logging_to_stderr(verbose):
             command(**values, **({"verbose": verbose} if "verbose" in own else {}))
 
-    parameters = {"verbose": Parameter("verbose", _KIND, default=0, annotation=Verbose)}
+    parameters = {"verbose": _parameter("verbose", int, VERBOSE)}
     for name, parameter in own.items():
         if name in groups:
-            members = get_type_hints(groups[name], include_extras=True)
+            members = get_type_hints(groups[name])
             found = [
-                _parameter(item.name, members[item.name], item) for item in fields(groups[name])
+                _parameter(each.name, members[each.name], each) for each in fields(groups[name])
             ]
         elif isinstance(parameter.default, Field):
             found = [_parameter(name, hints[name], parameter.default)]
@@ -223,12 +209,11 @@ def for_typer(command: Callable[..., None]) -> Callable[..., None]:
 def _parameter(name: str, hint: Any, item: Field[Any]) -> Parameter:
     """A field, or the default of a parameter, as a parameter for Typer."""
     settings = dict(item.metadata)
-    kind = settings.pop("kind", None)
-    if kind is Option:
-        flags = settings.pop("flags") or [f"--{name.replace('_', '-')}"]
-        hint = Annotated[hint, Option(*flags, **settings)]
-    elif kind is Argument:
-        hint = Annotated[hint, Argument(**settings)]
+    kind, flags = settings.pop("kind", None), settings.pop("flags", ())
+    if kind is Option and not flags:
+        flags = [f"--{name.replace('_', '-')}"]
+    if kind is not None:
+        hint = Annotated[hint, kind(*flags, **settings)]
     if item.default_factory is not MISSING:
         return Parameter(name, _KIND, default=item.default_factory(), annotation=hint)
     default = Parameter.empty if item.default is MISSING else item.default

@@ -34,7 +34,6 @@ def print_json(value: object) -> None:
 
 
 def print_report(report: BaseModel, *, as_json: bool) -> None:
-    """Print what a command did, as JSON or in words."""
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:
@@ -75,7 +74,6 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str | None) -> str:
-    """`text` on one line, without control characters."""
     return printable(" ".join((text or "").split()))
 
 

@@ -78,7 +78,6 @@ def highlighted(text: str, query: str, *, language: str | None = None) -> Iterat
 
 
 def print_parts(console: AnyConsole, *parts: Part, indent: int = 0) -> None:
-    """A line of parts, each in its style."""
     if isinstance(console, PlainConsole):
         console.print(" " * indent + "".join(text for text, _ in parts))
         return

@@ -9,7 +9,7 @@ import typer
 from lagotto._internal.display import counted
 from lagotto._internal.registry import did_you_mean
 from lagotto.cli.connect import open_for_a_question
-from lagotto.cli.options import AsJson, BaseOptions, SearchOptions, argument, option, parse_filters
+from lagotto.cli.options import AS_JSON, BaseOptions, SearchOptions, argument, option, parse_filters
 from lagotto.cli.output import print_json, printable, say, stdout, warn
 from lagotto.errors import ConfigError
 
@@ -90,7 +90,7 @@ def retrieve(
     why_not: str | None = option(
         "Explain why this document is not among the hits.", metavar="DOCUMENT"
     ),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Find the best passages for a question."""
     settings = arguments(how)
@@ -132,7 +132,7 @@ def retrieve(
 
 
 def search(
-    base: BaseOptions, how: SearchOptions, query: str = QUERY, as_json: AsJson = False
+    base: BaseOptions, how: SearchOptions, query: str = QUERY, as_json: bool = AS_JSON
 ) -> None:
     """Find documents for a question. Each one is shown with the passages that support it."""
     settings = arguments(how)
@@ -167,7 +167,7 @@ def context(
     fill: bool = option("Use the whole budget, also where evidence stops.", default=False),
     format: Format = option("Format of the context.", default="plain"),  # noqa: A002
     counter: str | None = option("Token counter, such as tiktoken:o200k_base.", metavar="NAME"),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Build a cited context for a prompt. The passages and their markup fit a token budget."""
     settings = arguments(how)

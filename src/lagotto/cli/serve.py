@@ -15,7 +15,7 @@ import typer
 from lagotto._internal.locations import is_served
 from lagotto._internal.memory import limit_arenas
 from lagotto.cli.connect import check_exists, open_store
-from lagotto.cli.options import AsJson, BaseOptions, argument, option, parse_filters
+from lagotto.cli.options import AS_JSON, BaseOptions, argument, option, parse_filters
 from lagotto.cli.output import print_json, say, stdout
 from lagotto.errors import ConfigError
 
@@ -145,7 +145,7 @@ def keys(
     new: KeyOptions,
     action: Literal["create", "list", "revoke"] = argument("What to do.", metavar="ACTION"),
     key: str | None = argument("Id or name of the key to revoke.", metavar="KEY", default=None),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Create, list and revoke the API keys of a server."""
     check_exists(base.kb)

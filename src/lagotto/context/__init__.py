@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from lagotto._internal.registry import lazy_exports
+from lagotto._internal.registry import exports
 from lagotto.context.budget import TokenCounter, token_counter
 from lagotto.context.cite import Citation, CitationKey, CitedPassage, resolve
 from lagotto.context.formats import PackFormat
@@ -32,6 +32,6 @@ __all__ = [
     "token_counter",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__, {"answer_check": ("AnswerCheck", "Claim", "Quote", "check_answer")}
+_, __getattr__, __dir__ = exports(
+    __name__, {"context.answer_check": "AnswerCheck Claim Quote check_answer"}
 )

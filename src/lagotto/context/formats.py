@@ -45,7 +45,6 @@ def _head_like() -> re.Pattern[str]:
 
 
 def block(marker: int, passage: PackPassage, *, format: PackFormat) -> str:  # noqa: A002
-    """A passage under its marker, [1] first, to be joined with others."""
     _check(format)
     label = " ".join(passage.label.split())
     before = CUT_BEFORE if passage.starts_cut else ""
@@ -67,7 +66,6 @@ def block(marker: int, passage: PackPassage, *, format: PackFormat) -> str:  # n
 
 
 def join_blocks(parts: Sequence[str], *, format: PackFormat) -> str:  # noqa: A002
-    """One text of all blocks; an empty one for none."""
     _check(format)
     if format == "xml" and parts:
         return "\n".join(["<passages>", *parts, "</passages>"])

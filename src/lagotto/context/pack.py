@@ -145,7 +145,6 @@ class ContextPack(Record):
 
 
 async def as_pack(outcome: Outcome, *, count: TokenCounter) -> ContextPack:
-    """The pack view of a search."""
     request, scored = outcome.request, outcome.scored
     prefs = request.preferences
     results = await as_list(outcome)

@@ -21,7 +21,6 @@ Known = Mapping[DocumentRef, Sequence[Chunk]]
 
 
 def by_document(chunks: Iterable[Chunk]) -> Known:
-    """The distinct chunks of each document."""
     known: dict[DocumentRef, dict[str, Chunk]] = {}
     for chunk in chunks:
         known.setdefault(chunk.document_ref, {})[chunk.id] = chunk
@@ -207,7 +206,6 @@ class PackPassage:
 
     @cached_property
     def text(self) -> str:
-        """The document's text from `start` to `end`."""
         return stitched((piece.chunk.start, piece.chunk.text) for piece in self.pieces)
 
     @cached_property
@@ -241,7 +239,6 @@ class PackPassage:
 
     @cached_property
     def label(self) -> str:
-        """Its citation, for people."""
         hit = self.lead.hit
         if self.cite_by == "id":
             label = format_citation(hit.document_id, self.location, title=hit.document_title)

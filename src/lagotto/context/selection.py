@@ -43,11 +43,9 @@ class StopRule:
     close: float = 0.8
 
     def least(self, best: float) -> float:
-        """The least score of evidence, where `best` is the greatest of all."""
         return max(self.absolute, (self.close if best < self.weak else self.relative) * best)
 
     def notes(self, best: float, left: int) -> list[str]:
-        """What a pack says that stopped with `left` tokens to spend."""
         least = f"{self.least(best):.2f}"
         stopped = f"stopped at a score of {least} with {left} tokens left; fill=True uses them"
         if best >= self.weak:

@@ -70,7 +70,6 @@ class ChunkEmbedder:
         return f"{self.embedder.info.model_id}{late}{bare}"
 
     def with_headers(self, headers: bool) -> ChunkEmbedder:
-        """A copy with or without title and headings."""
         return ChunkEmbedder(self.embedder, pooling=self._pooling, headers=headers)
 
     def text_of(self, document: Document, chunk: Chunk) -> str | None:
@@ -137,7 +136,6 @@ class ChunkEmbedder:
     async def _add_tokens(
         self, embedder: TokenEmbedder, windows: Sequence[_Window], rows: NDArray[np.float64]
     ) -> None:
-        """Add the token vectors of each chunk to its row."""
         for start in range(0, len(windows), WINDOWS_AT_ONCE):
             some = windows[start : start + WINDOWS_AT_ONCE]
             read = await embedder.token_vectors([window.text for window in some], role="document")
@@ -204,7 +202,6 @@ class _Planner:
         self._first_row = first_row
 
     def single(self, chunks: Sequence[Chunk]) -> Iterator[_Window]:
-        """Plan a window for each chunk."""
         for number, chunk in enumerate(chunks):
             if self._tokens(chunk) <= self._max_tokens:
                 yield self._window(chunk, Span(chunk.start, chunk.end), {number: chunk})
@@ -261,7 +258,6 @@ class _Planner:
         return self._tokenizer.count([chunk.text])[0]
 
     def _room(self, chunk: Chunk) -> int:
-        """The tokens of text that fit in a window, under the header."""
         header = _header(self._document, chunk, headers=self._headers)
         (taken,) = self._tokenizer.count([header])
         return max(self._max_tokens - taken - SPECIAL_TOKENS, self._max_tokens // 2)

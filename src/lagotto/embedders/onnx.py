@@ -123,7 +123,6 @@ class OnnxEmbedder:
 
     @property
     def tokenizer(self) -> HfTokenizer:
-        """The model's tokenizer, loaded on first use."""
         return self._tokenizer()
 
     def preload(self) -> None:
@@ -288,7 +287,6 @@ def minilm_int8(folder: str = "") -> OnnxEmbedder:
 
 
 def minilm_files(folder: Path | str = "") -> ModelFiles:
-    """The published files of MiniLM, with verified hashes."""
     found = MINILM.find(Path(folder) if folder else None)
     return lambda path: MINILM.verified(path, found)
 

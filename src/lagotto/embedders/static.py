@@ -77,7 +77,6 @@ class StaticEmbedder:
 
     @property
     def tokenizer(self) -> HfTokenizer:
-        """The model's tokenizer, loaded on first use."""
         return self._tokenizer()
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:

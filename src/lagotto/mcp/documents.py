@@ -13,8 +13,7 @@ from lagotto.chunkers.structure import Structure
 from lagotto.context.cite import CitationKey, key_of_text
 from lagotto.documents import DEFAULT_COLLECTION, Document, Heading, Location, Span, digest
 from lagotto.errors import CitationError, ConfigError
-from lagotto.mcp.budget import BYTES_PER_TOKEN, most, on_wire
-from lagotto.mcp.quotation import NOTICE, label, label_room, quoted
+from lagotto.mcp.quotation import BYTES_PER_TOKEN, NOTICE, label, label_room, most, on_wire, quoted
 from lagotto.results import format_citation, named_document
 
 SCHEME = "lagotto"
@@ -103,12 +102,10 @@ class Section:
 
     @property
     def span(self) -> Span:
-        """Its text, with its subsections."""
         return Span(self.heading.start, self.heading.end)
 
 
 def sections(document: Document) -> list[Section]:
-    """The sections of a document in order, numbered by their nesting."""
     found = []
     open_levels: list[int] = []
     counts = [0]

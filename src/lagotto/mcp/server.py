@@ -15,9 +15,8 @@ from mcp.shared.exceptions import MCPError
 from lagotto import __version__
 from lagotto.base.protocol import AsyncBase, BaseVerbs, page_of_documents
 from lagotto.documents import Span
-from lagotto.mcp.budget import DEFAULT_TOKENS, MOST_TOKENS, cut, most
 from lagotto.mcp.documents import URI_TEMPLATE, DocumentAddress, excerpt
-from lagotto.mcp.quotation import label, shortened, to_json
+from lagotto.mcp.quotation import DEFAULT_TOKENS, MOST_TOKENS, cut, label, most, shortened, to_json
 from lagotto.mcp.tools import TOOLS, Agent, Tool, found_document
 
 MOST_NAMES = 20
@@ -54,7 +53,6 @@ TEMPLATE = types.ResourceTemplate(
 
 
 async def list_resources(base: BaseVerbs, cursor: str | None) -> types.ListResourcesResult:
-    """A page of documents, as many as an answer has room for."""
     after = DocumentAddress.parse(cursor) if cursor else None
     found = await page_of_documents(base, after=after, limit=PAGE + 1)
     listed = []
@@ -91,7 +89,6 @@ T = TypeVar("T")
 
 
 def create_server(agent: Agent) -> Server[Any]:
-    """The server through which one caller uses a base."""
     tools = {name: tool for name, tool in TOOLS.items() if tool.effect == "reads" or agent.writes}
 
     def message_of(error: Exception) -> str:

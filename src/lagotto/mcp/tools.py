@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 
 from lagotto._internal.concurrency import in_thread
 from lagotto.base.protocol import BaseVerbs
+from lagotto.base.tool import schema_of
 from lagotto.chunkers.structure import Structure
 from lagotto.context import ContextPack
 from lagotto.context.cite import CitationKey, cited, key_of, key_of_text
@@ -25,15 +26,6 @@ from lagotto.errors import (
     DeadlineExceeded,
     LagottoError,
     ReplaceRefusedError,
-)
-from lagotto.mcp.budget import (
-    BYTES_PER_TOKEN,
-    DEFAULT_TOKENS,
-    LEAST_TOKENS,
-    MOST_TOKENS,
-    estimate,
-    most,
-    on_wire,
 )
 from lagotto.mcp.documents import (
     DocumentAddress,
@@ -52,10 +44,17 @@ from lagotto.mcp.documents import (
     url_of,
 )
 from lagotto.mcp.quotation import (
+    BYTES_PER_TOKEN,
+    DEFAULT_TOKENS,
+    LEAST_TOKENS,
     MARK,
+    MOST_TOKENS,
     NOTICE,
+    estimate,
     label,
     label_room,
+    most,
+    on_wire,
     quoted,
     shortened,
     to_json,
@@ -135,15 +134,7 @@ class Tool:
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments, as short as it can be."""
-        properties: dict[str, Any] = {}
-        for name, schema in self.arguments.model_json_schema()["properties"].items():
-            (first, *_) = schema.get("anyOf", [schema])
-            short = {key: first[key] for key in ("type", "items", "maximum") if key in first}
-            described = {"description": schema["description"]} if "description" in schema else {}
-            properties[name] = {**short, **described}
-        fields = self.arguments.model_fields.items()
-        required = [name for name, field in fields if field.is_required()]
-        return {"type": "object", "properties": properties, "required": required}
+        return schema_of(self.arguments, "items", "maximum", "description")
 
     @property
     def hints(self) -> dict[str, bool]:

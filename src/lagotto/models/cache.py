@@ -35,7 +35,6 @@ class DiskCache:
         self._failure = failure
 
     def read(self, keys: Collection[bytes]) -> dict[bytes, bytes]:
-        """Return the values found, without damaged ones."""
         return self._attempt(lambda: dict(self._rows(list(keys))))
 
     def write(self, values: Mapping[bytes, bytes]) -> None:

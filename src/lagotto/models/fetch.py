@@ -61,7 +61,6 @@ UNFINISHED = ".fetching"
 
 
 def known_models() -> dict[str, KnownModel]:
-    """The models of all families, by name."""
     tables = [import_module(family).MODELS for family in FAMILIES]
     return {name: model for table in tables for name, model in table.items()}
 

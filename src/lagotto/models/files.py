@@ -181,7 +181,6 @@ class KnownModel(Record):
 
     @property
     def folder(self) -> Path:
-        """Its folder among the fetched models, which need not exist."""
         return models_folder() / self.name
 
     def state(self) -> State:
@@ -308,7 +307,6 @@ def check_hash(
 
 
 def hash_of(path: Path) -> str:
-    """The SHA-256 of a file; WeightsError if it can't be read."""
     try:
         return sha256_of(path)
     except OSError as exc:
@@ -316,7 +314,6 @@ def hash_of(path: Path) -> str:
 
 
 def _hub_cache() -> Path:
-    """The download folder of the Hugging Face libraries."""
     named = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
     home = Path(os.environ.get("HF_HOME") or user_cache() / "huggingface")
     return Path(named) if named else home / "hub"

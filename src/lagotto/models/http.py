@@ -87,7 +87,6 @@ class JsonService:
 
     @property
     def address(self) -> str:
-        """The base URL without user name and password, to be shown."""
         return without_credentials(self._base_url)
 
     async def post(self, path: str, payload: object) -> object:

@@ -67,7 +67,6 @@ class ModelThreads:
         self._pool.submit(work)
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work` on one of the threads."""
         call = partial(work, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
@@ -202,7 +201,6 @@ def check_quantizer() -> None:
 
 
 def quantize(source: Path, target: Path) -> None:
-    """Write an 8-bit copy of the model `source`."""
     check_quantizer()
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic

@@ -8,7 +8,7 @@ other modules are private.
 
 from typing import TYPE_CHECKING
 
-from lagotto._internal.registry import lazy_exports
+from lagotto._internal.registry import exports
 
 if TYPE_CHECKING:
     from lagotto.readers.base import (
@@ -33,17 +33,16 @@ if TYPE_CHECKING:
     from lagotto.readers.walk import Skipped as Skipped, SkippedFile as SkippedFile
     from lagotto.readers.web import FetchLimits as FetchLimits
 
-_LAZY = {
-    "base": ("Columns", "ReadFailure", "ReadOptions", "Reader", "Source"),
-    "formats": ("READERS",),
-    "language": ("detect_language",),
-    "loader": ("Loading", "check_path", "load", "read_bytes", "read_path", "read_text"),
-    "ocr": ("Ocr", "PageImage"),
-    "process": ("Limits",),
-    "walk": ("Skipped", "SkippedFile"),
-    "web": ("FetchLimits",),
-}
-
-__all__ = sorted(name for names in _LAZY.values() for name in names)
-
-__getattr__, __dir__ = lazy_exports(__name__, _LAZY)
+__all__, __getattr__, __dir__ = exports(
+    __name__,
+    {
+        "readers.base": "Columns ReadFailure ReadOptions Reader Source",
+        "readers.formats": "READERS",
+        "readers.language": "detect_language",
+        "readers.loader": "Loading check_path load read_bytes read_path read_text",
+        "readers.ocr": "Ocr PageImage",
+        "readers.process": "Limits",
+        "readers.walk": "Skipped SkippedFile",
+        "readers.web": "FetchLimits",
+    },
+)

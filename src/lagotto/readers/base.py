@@ -302,12 +302,10 @@ class TextBuilder:
 
     @property
     def text(self) -> str:
-        """The text so far."""
         return GAP.join(self._pieces)
 
     @property
     def headings(self) -> tuple[Heading, ...]:
-        """The headings so far, spanning their sections."""
         return sections(self.marks, end=self.length)
 
     def draft(self, kind: str, **fields: Any) -> Draft:
@@ -413,7 +411,7 @@ class Draft:
         first = next((heading.title for heading in self.headings if heading.level == 1), None)
         headings = self.headings
         if not headings and self.kind in WITH_CLAUSES:
-            from lagotto.readers.clauses import clause_headings
+            from lagotto.readers.plain import clause_headings
 
             headings = clause_headings(self.text)
         return self.assemble(

@@ -98,11 +98,9 @@ class FormatReader:
 
     @property
     def suffixes(self) -> frozenset[str]:
-        """The suffixes of the format."""
         return SUFFIXES[self.kind]
 
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        """Yield the document."""
         yield self.draft(source, limit=options.max_bytes).document(source, options=options)
 
     def draft(self, source: Source, *, limit: int) -> Draft:
@@ -124,7 +122,6 @@ class Formats:
         return READERS.get(self.name(source))()
 
     def name(self, source: Source) -> str:
-        """The name of the reader for `source`."""
         by_suffix = source.format or self._by_suffix.get(source.suffix)
         if by_suffix is not None and by_suffix not in SUFFIXES:
             return by_suffix

@@ -196,7 +196,6 @@ def _add_whole(builder: TextBuilder, element: etree._Element, skip: Skip) -> Non
 
 
 def _text(element: etree._Element, skip: Skip) -> str:
-    """All text in `element` unchanged, with a line end for each `<br>`."""
     pieces: list[str] = []
     for event, item in walk(element, skip):
         if event == "start":

@@ -140,7 +140,6 @@ def _is_clearly_english(sample: str) -> bool:
 
 
 def _ranked(sample: str) -> list[tuple[str, float]]:
-    """The languages with their probabilities, the most likely first."""
     ranked: list[tuple[str, float]] = _identifier().rank(sample)
     return ranked
 

@@ -314,7 +314,6 @@ class Loading(Iterator["Document | ReadFailure"]):
 
 
 def _nothing_to_read(folder: Path, skipped: Skipped) -> ReadError:
-    """The error for a folder without any file to read."""
     reason = "no files to read in this folder"
     if skipped.total:
         reason += f" ({skipped})"

@@ -141,7 +141,6 @@ def _file_name(part: Part) -> str:
 
 
 def _safe(name: str) -> str:
-    """A name without folders, which a message may not choose."""
     return name.replace("\\", "/").rpartition("/")[2][:200] or "attachment"
 
 

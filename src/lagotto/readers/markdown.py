@@ -70,7 +70,6 @@ class Lines:
         return Span(start, start + len(covered.rstrip()))
 
     def of(self, token: Token, *, more: int = 0) -> Span:
-        """The span of the lines of a token, and of some `more`."""
         first, last = token.map or (0, 0)
         return self.span(first, last + more)
 

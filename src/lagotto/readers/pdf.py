@@ -387,7 +387,6 @@ def _opened(data: bytes, *, label: str) -> Iterator[pdfium.PdfDocument]:
 
 
 def _recognised(pdf: pdfium.PdfDocument, ocr: Ocr, source: Source) -> dict[int, str]:
-    """The texts that OCR gives for pages without any, by index."""
     found = {}
     for index in range(len(pdf)):
         read = _page_text(pdf, index)

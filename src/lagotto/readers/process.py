@@ -144,7 +144,6 @@ class ReaderProcess:
             self._child.kill()
 
     def close(self) -> None:
-        """Stop the child; the next `read` starts another."""
         child, self._child = self._child, None
         if child is not None:
             with suppress(BrokenPipeError), child:  # what it has not read can't be flushed
@@ -224,7 +223,6 @@ def _take(stream: IO[bytes] | None, count: int, until: float) -> bytes | None:
 
 
 def main() -> None:
-    """Run the child: answer requests on standard input until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")

@@ -80,7 +80,6 @@ def detect_types(
 
 @contextmanager
 def _open_lines(source: Source, *, newline: str | None) -> Iterator[TextIO]:
-    """Open the source as a text stream in its own encoding."""
     with source.open() as stream:
         encoding = detect_encoding(stream)
     with (
@@ -369,7 +368,6 @@ class JsonReader:
 
 
 def _records(written: bytes) -> list[dict[str, object]]:
-    """The objects of a JSON export; none if it is not one."""
     try:
         value = json.loads(decode(written), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):

@@ -75,13 +75,11 @@ def _adornment(line: str) -> str | None:
 
 
 def _plain(title: str) -> str:
-    """A title without inline markup."""
     text = REFERENCE.sub(r"\1", ROLE.sub("", title))
     return one_line(text.replace("`", "").replace("*", "").replace("|", ""))
 
 
 def _fields(lines: list[str]) -> dict[str, str]:
-    """The fields at the top, or directly below the title."""
     groups = groupby(lines[:60], lambda line: bool(line.strip()))
     for group in [list(group) for filled, group in groups if filled][:2]:
         found = [FIELD.match(line) for line in group]
@@ -91,7 +89,6 @@ def _fields(lines: list[str]) -> dict[str, str]:
 
 
 def _blocks(lines: list[str], spans: Lines) -> Iterator[Block]:
-    """Yield code, tables and lists that are not inside one another."""
     number = 0
     while number < len(lines):
         line = lines[number]

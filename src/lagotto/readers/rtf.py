@@ -43,7 +43,6 @@ class RtfReader(FormatReader):
 
 
 def rtf_text(written: bytes) -> str:
-    """The text of an RTF file."""
     text = "".join(_pieces(written.decode("latin-1"))).encode("utf-16", "surrogatepass")
     lines = (line.strip(" ") for line in text.decode("utf-16", "replace").split("\n"))
     return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()

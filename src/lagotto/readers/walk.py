@@ -62,7 +62,6 @@ class Skipped(Record):
 
     @property
     def total(self) -> int:
-        """The number of files and folders."""
         return sum(self.counts.values())
 
     def __str__(self) -> str:
@@ -100,13 +99,11 @@ class SkipLog:
             self._files.append(SkippedFile(source=name, reason=reason))
 
     def merge(self, other: SkipLog) -> None:
-        """Add what another log has collected."""
         self._counts += other._counts
         self._folders += other._folders
         self._files += other._files[: MOST_NAMED - len(self._files)]
 
     def result(self) -> Skipped:
-        """What was skipped so far."""
         return Skipped(counts=dict(self._counts), folders=self._folders, files=tuple(self._files))
 
 
@@ -139,7 +136,6 @@ HEAD = 8_192
 
 
 def unwanted_content(source: Source) -> SkipReason | None:
-    """Why a file is left out because of how it begins, if it is."""
     head = source.head(HEAD)
     if PRIVATE_KEY.search(head):
         return "secret"
@@ -349,7 +345,6 @@ class _Walk:
                 self._skipped.add(entry.path, reason, folder=entry.path.is_dir())
 
     def _reason(self, entry: _Entry) -> SkipReason | None:
-        """Why an entry is skipped, if it is."""
         path, parts, ignore = entry
         if path.name in REPOSITORIES:
             return "hidden"

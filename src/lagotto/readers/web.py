@@ -121,7 +121,6 @@ class _Deadline:
             self.left()  # which it failed for, if it is over
 
     def left(self) -> float:
-        """The seconds left; ReadError if there are none."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise ReadError(self._label, f"took more than {self._seconds:g} s")

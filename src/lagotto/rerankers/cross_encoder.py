@@ -243,7 +243,6 @@ def from_folder(
 
 
 def _version(folder: Path, model: str) -> str:
-    """A hash that changes whenever a file is replaced."""
     graph = folder / model
     files = sorted([folder / TOKENIZER, *graph.parent.glob(f"{graph.name}*")])
     stats = [(path.name, path.stat()) for path in files]
@@ -318,26 +317,21 @@ def _known(
     tokenizer: str | None = None,
     model: str | None = None,
     **facts: Any,
-) -> CrossEncoderModel:
+) -> dict[str, CrossEncoderModel]:
+    """A model, and the 8-bit one that can be made from what a repository has."""
     alphabets = ("LATIN",) if codes == ("en",) else ()
-    return CrossEncoderModel(
-        name=name,
-        hashes=known_hashes({TOKENIZER: tokenizer, MODEL_FILES[0]: model}),
-        languages=languages,
-        config=CrossEncoderConfig(name=name, languages=codes, alphabets=alphabets),
-        **facts,
-    )
-
-
-def _with_8_bit(full: CrossEncoderModel) -> dict[str, CrossEncoderModel]:
-    name = f"{full.name}-int8"
-    return {full.name: full, name: full.eight_bit(full.config.model_copy(update={"name": name}))}
+    config = CrossEncoderConfig(name=name, languages=codes, alphabets=alphabets)
+    hashes = known_hashes({TOKENIZER: tokenizer, MODEL_FILES[0]: model})
+    full = CrossEncoderModel(name=name, hashes=hashes, languages=languages, config=config, **facts)
+    small = f"{name}-int8"
+    made = full.eight_bit(config.model_copy(update={"name": small}))
+    return {name: full, **({small: made} if full.repository else {})}
 
 
 MMARCO = ("en", "ar", "de", "es", "fr", "hi", "id", "it", "ja", "nl", "pt", "ru", "vi", "zh")
 
 MODELS: dict[str, CrossEncoderModel] = {
-    "ms-marco-minilm-l12": _known(
+    **_known(
         "ms-marco-minilm-l12",
         good_for="the one to start with: SQuAD +.034, HotpotQA +.017, SciFact +.010 over hybrid; "
         "0.3 to 0.6 s of CPU a query",
@@ -354,33 +348,27 @@ MODELS: dict[str, CrossEncoderModel] = {
             megabytes=73,
         ),
     ),
-    **_with_8_bit(
-        _known(
-            "ms-marco-minilm-l6",
-            good_for="half the layers of l12; not measured here",
-            repository="cross-encoder/ms-marco-MiniLM-L6-v2",
-            megabytes=91,
-        )
+    **_known(
+        "ms-marco-minilm-l6",
+        good_for="half the layers of l12; not measured here",
+        repository="cross-encoder/ms-marco-MiniLM-L6-v2",
+        megabytes=91,
     ),
-    **_with_8_bit(
-        _known(
-            "mmarco-minilm",
-            good_for="passages that are not English; not measured here",
-            languages="14",
-            codes=MMARCO,
-            repository="cross-encoder/mmarco-mMiniLMv2-L12-H384-v1",
-            megabytes=488,
-        )
+    **_known(
+        "mmarco-minilm",
+        good_for="passages that are not English; not measured here",
+        languages="14",
+        codes=MMARCO,
+        repository="cross-encoder/mmarco-mMiniLMv2-L12-H384-v1",
+        megabytes=488,
     ),
-    **_with_8_bit(
-        _known(
-            "bge-reranker-base",
-            good_for="English and Chinese, many times the time of l12; not measured here",
-            languages="English, Chinese",
-            codes=("en", "zh"),
-            repository="BAAI/bge-reranker-base",
-            megabytes=1130,
-        )
+    **_known(
+        "bge-reranker-base",
+        good_for="English and Chinese, many times the time of l12; not measured here",
+        languages="English, Chinese",
+        codes=("en", "zh"),
+        repository="BAAI/bge-reranker-base",
+        megabytes=1130,
     ),
 }
 

@@ -125,11 +125,9 @@ class LinearWeights(Record):
 
     @property
     def id(self) -> str:
-        """A short hash of the weights."""
         return digest(self.model_dump())[:12]
 
     def judgement(self, features: Numbers, names: Sequence[str]) -> Judgement:
-        """The log-odds of each row; `names` are the names of the columns."""
         row = np.array([self.weights[name] for name in names])
         return Judgement(list(map(Verdict, (features @ row + self.bias).tolist())))
 
@@ -173,7 +171,6 @@ lexical = without_parameters("lexical", LexicalReranker)
 
 
 def lexical_features(query: str, candidates: Sequence[Candidate]) -> Numbers:
-    """One row per candidate, with the columns of `LEXICAL_FEATURES`."""
     matches = match(query, candidates)
     weighted = zip(candidates, matches, idf_weights(matches), strict=True)
     rows = [
@@ -269,7 +266,6 @@ def maxsim_features(
     of_query: TokenVectors,
     passages: Sequence[TokenVectors],
 ) -> Numbers:
-    """One row per candidate, with the columns of `MAXSIM_FEATURES`."""
     return np.hstack([lexical_features(query, candidates), token_features(of_query, passages)])
 
 
@@ -379,7 +375,6 @@ class ScoreReranker(LocalReranker):
 
 
 def threshold(minimum: str) -> ScoreReranker:
-    """Create `score:MIN`, as in `score:0.1`."""
     try:
         least = float(minimum)
     except ValueError as exc:

@@ -184,7 +184,6 @@ class FallbackReranker:
 
     @property
     def scale(self) -> ScoreScale:
-        """The scale that all rerankers share, or [0, 1]."""
         scales = {reranker.scale for reranker in self.rerankers}
         return scales.pop() if len(scales) == 1 else UNIT
 

@@ -273,7 +273,6 @@ def _at_words(text: str, window: Span, stretch: Span) -> Span:
 
 
 def _merged(spans: Iterator[Span]) -> tuple[Span, ...]:
-    """Ascending spans, with those that overlap as one."""
     found: list[Span] = []
     for span in spans:
         if found and span.start < found[-1].end:

@@ -28,7 +28,6 @@ def raise_unless(failure: type[LagottoError], error: Exception) -> None:
 
 
 def strict_error(note: str) -> DegradedError:
-    """What a note is in a strict search."""
     return DegradedError(
         f"{note}; the search is strict, so it ends here (strict=False continues without it)"
     )

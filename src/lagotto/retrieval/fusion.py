@@ -33,7 +33,6 @@ class LegScores:
     ranks: Ranks
 
     def is_known(self, row: int) -> bool:
-        """Whether the leg has a score for the candidate in `row`."""
         return isfinite(self.scores[row])
 
 

@@ -260,7 +260,6 @@ class ChunkMaker:
 
     @property
     def made_by(self) -> tuple[str, str]:
-        """The chunker and the model of its chunks."""
         return self.chunker.id, self.vectors.model_id
 
     async def chunks(self, documents: Sequence[Document], *, embed: bool) -> list[CachedChunks]:

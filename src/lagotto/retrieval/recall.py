@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from lagotto.documents import Vector
 from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError, QueryError, StoreError
-from lagotto.filters.evaluate import FilterHint
+from lagotto.filters import FilterHint
 from lagotto.indexes.base import ChunkKeys, Hits
 from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery, substituted
 from lagotto.prefs import Distance, QueryType, RetrievalPrefs, ScoringPrefs
@@ -167,7 +167,6 @@ class TrigramTextQuery:
         return scores.astype(np.float64)
 
     def score_of(self, text: str) -> float:
-        """The score of a text that no store has."""
         alike = word_similarity(self.words, text)
         has_one = not set(words(text)).isdisjoint(self.near)
         return alike + NEAR_ANSWER_WEIGHT * (1 - alike) * has_one

@@ -277,7 +277,6 @@ def _is_embedded_as_it_is(prefs: RetrievalPrefs) -> bool:
 
 
 def _scope(request: SearchRequest) -> Filter:
-    """What may be found at all: the filter, within the collection."""
     prefs = request.preferences
     names = (prefs.collection, request.context.collection)
     inside = [Eq("collection", name) for name in names if name is not None]
@@ -287,7 +286,6 @@ def _scope(request: SearchRequest) -> Filter:
 
 
 async def as_list(outcome: Outcome) -> Results:
-    """The passages, best first; none for a query without any text."""
     if outcome.scored is None:
         return Results()
     with outcome.diagnostics.stage("list"):
@@ -297,8 +295,6 @@ async def as_list(outcome: Outcome) -> Results:
 
 
 async def results_of(ranked: Sequence[Ranked], scored: Scored) -> list[RetrievalResult]:
-    """Ranked passages as results, with the scores of every stage."""
-
     def make(items: Sequence[Ranked]) -> list[RetrievalResult]:
         with paused_collector() if len(items) > MANY else nullcontext():
             ranks = enumerate(with_checkpoints(items), 1)

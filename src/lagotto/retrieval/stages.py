@@ -77,7 +77,6 @@ class Ranked:
 
     @property
     def found(self) -> Chunk:
-        """The chunk that the legs found."""
         return self.child or self.passage.chunk
 
     @property

@@ -36,7 +36,6 @@ class WhyNot(Record):
 
 
 def unknown_document(results: Results, name: tuple[str, str]) -> WhyNot:
-    """The answer for a collection and id that no document has."""
     collection, document_id = name
     reason = f"there is no document with this id in the collection {collection!r}"
     return WhyNot(document_id=document_id, reason=reason, results=results)

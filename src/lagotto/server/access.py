@@ -38,7 +38,6 @@ class Visibility:
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is hidden."""
         return self.collections is None and self.condition == And()
 
     def where(self, wanted: Filter | None = None) -> Filter:
@@ -98,14 +97,12 @@ class ApiKey(Record):
     revoked_at: datetime | None = None
 
     def state(self, now: datetime) -> KeyState:
-        """Whether it can be used."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
 
     @property
     def access(self) -> Access:
-        """What its holder may do and see."""
         visibility = Visibility(self.collections, parse_filter(self.filters))
         return Access(self.id, self.scopes, visibility)
 
@@ -201,7 +198,6 @@ class ApiKeys:
         return [item for item in items if item[1].name == name and item[1].state(now) == state]
 
     async def access(self, secret: str) -> Access | None:
-        """What the holder of a key may do; None for one that is unknown, expired or revoked."""
         if not is_well_formed(secret):
             return None
         digest = digest_of(secret)
@@ -214,7 +210,6 @@ class ApiKeys:
         return replace(key.access, key_hash=digest)
 
     async def state(self, key_hash: str | None) -> KeyState:
-        """The state of a caller's key by now; without keys, everybody may go on."""
         if key_hash is None:
             return "active"
         found = await self._values.get(KIND, key_hash)

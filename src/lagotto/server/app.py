@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 
 from pydantic_core import to_json
 from starlette.applications import Starlette
@@ -14,16 +16,22 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from lagotto.server import agents, page
+from lagotto.errors import LagottoError
+from lagotto.mcp.tools import Agent
+from lagotto.request_context import RequestContext
+from lagotto.server import page
+from lagotto.server.access import Access
 from lagotto.server.concurrency_limit import noticing_signals
 from lagotto.server.embedding import ServedBase
 from lagotto.server.endpoints import OPERATIONS, STATUS_OPERATIONS
 from lagotto.server.middleware import BrowserGuard, CancelOnDisconnect, RequestLog
 from lagotto.server.operations import JSON, openapi
-from lagotto.server.problems import HANDLERS
+from lagotto.server.problems import HANDLERS, Problem, problem_of
+from lagotto.server.request_body import limited
 from lagotto.server.settings import ServerSettings
-from lagotto.server.state import ServerState
+from lagotto.server.state import ServerState, client_of, state_of
 
 
 def create_app(settings: ServerSettings, base: ServedBase | None = None) -> Starlette:
@@ -45,7 +53,7 @@ def create_app(settings: ServerSettings, base: ServedBase | None = None) -> Star
         routes=[
             *(Route(each.path, each.__call__, methods=[each.method]) for each in operations),
             Route("/openapi.json", describe),
-            *agents.routes(),
+            Route("/mcp", Mcp(), methods=["POST"]),
             *([] if settings.only_mcp else page.routes()),
         ],
         middleware=[
@@ -81,3 +89,69 @@ async def _running(
         state.stopping.set()
         working.cancel()
         await asyncio.wait([working])
+
+
+MISSING = "MCP needs the package mcp, which is not installed here; run `pip install 'lagotto[mcp]'`"
+
+
+class Mcp:
+    """MCP at /mcp, for the holder of a key; the SDK answers, imported when a client comes.
+
+    Nothing is kept between two requests, so any process may answer. That is how the newest protocol
+    revision works, and the earlier ones allow it.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["operation"] = "mcp"
+        http = HttpRequest(scope, receive)
+        state = state_of(http)
+        settings = state.settings
+        access = await state.authenticate(http)
+        access.check("read")
+        if find_spec("mcp") is None:
+            raise Problem("NotFound", MISSING)
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+        from lagotto.mcp.server import create_server
+
+        manager = StreamableHTTPSessionManager(
+            create_server(KeyAgent(http, access)),
+            json_response=True,
+            stateless=True,
+            max_request_body_size=settings.max_body,
+        )
+        body = limited(http, most=settings.max_body, timeout=settings.body_timeout)
+        async with manager.run():
+            await manager.handle_request(scope, body.receive, send)
+
+
+class KeyAgent(Agent):
+    """The holder of a key, within the limits of the server."""
+
+    def __init__(self, http: HttpRequest, access: Access) -> None:
+        state = state_of(http)
+        if not state.settings.mcp_write:
+            scopes = tuple(scope for scope in access.scopes if scope != "write")
+            access = replace(access, scopes=scopes)
+        super().__init__(state.scoped_to(access, http), writes="write" in access.scopes)
+        self._gate, self._timeout = state.gate, state.settings.timeout
+        self._client, self._trace_id = client_of(http, access), http.scope["request_id"]
+
+    def context(self) -> RequestContext:
+        return RequestContext(timeout=self._timeout, trace_id=self._trace_id)
+
+    @asynccontextmanager
+    async def admission(self) -> AsyncIterator[None]:
+        """Work among as many others as the server works on at once, until its timeout."""
+        async with self._gate.slot(self._client):
+            try:
+                async with asyncio.timeout(self._timeout + 1.0):
+                    yield
+            except TimeoutError:
+                took = f"the call took longer than {self._timeout:g} s"
+                raise Problem("Timeout", took) from None
+
+    def message(self, error: Exception) -> str | None:
+        if isinstance(error, LagottoError):
+            error = problem_of(error)
+        return error.detail if isinstance(error, Problem) else None

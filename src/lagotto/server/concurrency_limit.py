@@ -70,7 +70,6 @@ class Gate:
                 self._entries.remove(entry)
 
     def _admit(self) -> None:
-        """Let as many of those that wait begin as there is room for."""
         while self.working < self._most:
             room = self._wide < self._most_wide
             able = [entry for entry in self._entries if room or not entry.wide]

@@ -86,7 +86,6 @@ class Metrics:
             self.late_chunks[origin] += stats.counts.get(f"chunks_{origin}", 0)
 
     def text(self, others: Iterable[Metric] = ()) -> str:
-        """These metrics, and those that others count."""
         took, slow = (
             "Time from request to answer.",
             "Time of a search, by stage; total is all of it.",

@@ -86,7 +86,6 @@ class RequestLog(HttpMiddleware):
 
 
 def _log(scope: Scope, status: int) -> None:
-    """Log and count a request, once."""
     if scope.setdefault("logged", False):
         return
     scope["logged"] = True

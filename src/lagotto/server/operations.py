@@ -72,7 +72,6 @@ class Call:
         )
 
     def slot(self) -> AbstractAsyncContextManager[None]:
-        """One of the slots for requests that are worked on."""
         return self.state.gate.slot(client_of(self.http, self.access), wide=self._is_wide)
 
     async def off_loop(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -237,7 +236,6 @@ FORM: Schema = {
 
 
 def openapi(operations: Sequence[Operation]) -> Schema:
-    """The OpenAPI document of these operations."""
     records: list[tuple[type[BaseModel], Any]] = [(ProblemDetails, "serialization")]
     records += [(each.takes, "validation") for each in operations if each.takes]
     records += [(each.answer, "serialization") for each in operations if each.answer]
@@ -323,7 +321,6 @@ def _resolved(schema: Schema, schemas: Schema) -> Schema:
 
 
 def _problems(operation: Operation) -> set[int]:
-    """The statuses of problems that an operation may end with."""
     found = {*operation.problems, 400, 500}
     if "{" in operation.path:
         found.add(404)

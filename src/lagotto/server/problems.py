@@ -117,7 +117,6 @@ class Problem(Exception):  # noqa: N818
 
 
 def title_of(name: str) -> str:
-    """One sentence on a kind of problem."""
     if name in TITLES:
         return TITLES[name][1]
     return str(getattr(errors, name).__doc__).partition("\n")[0]

@@ -59,6 +59,8 @@ def limited(http: HttpRequest, *, most: int, timeout: float) -> HttpRequest:
 
 _OWN = {"query_text", "filters"}
 """Settings that requests write in another way."""
+_OF_A_VERB = {"max_tokens", "format", "document_id"}
+"""What a body has for one verb, as SearchRequest has it."""
 _TEXTS = {"q", "query", "document", "collection", "prefs", "citation"}
 """Parameters of permalinks that are never JSON: a query may well start with a bracket."""
 
@@ -109,7 +111,8 @@ class SearchBody(SettingsBody):
         if self.query_vector is not None:
             with np.errstate(over="ignore"):  # the search refuses what is not finite
                 vector = np.array(self.query_vector, np.float32)
-        return SearchRequest(verb, self.query, self.prefs, settings, vector, context)
+        own = {name: value for name, value in self if name in _OF_A_VERB}
+        return SearchRequest(verb, self.query, self.prefs, settings, vector, context, **own)
 
 
 class DocumentBody(Record):

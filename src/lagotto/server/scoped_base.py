@@ -18,8 +18,7 @@ from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import CitationKey, cited
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, storable
 from lagotto.errors import CitationError
-from lagotto.filters import And, Eq, Filter, Or, conditions, matches, parse_filter
-from lagotto.filters.fields import field_name
+from lagotto.filters import And, Eq, Filter, Or, conditions, field_name, matches, parse_filter
 from lagotto.prefs import RetrievalPrefs, SearchRequest
 from lagotto.results import Results, RetrievalStats
 from lagotto.retrieval.explain import strict_error
@@ -56,7 +55,6 @@ class FieldCounts:
         self._having: Counter[str] = Counter()
 
     def add(self, document: Document) -> None:
-        """Count the values of one document, each value of a list once."""
         self.documents += 1
         own = [(name, value) for name in OWN if (value := getattr(document, name))]
         found = {
@@ -69,7 +67,6 @@ class FieldCounts:
         self._having.update({name for name, _, _ in found})
 
     def answer(self, *, complete: bool) -> dict[str, Any]:
-        """The fields, those of the most documents first, with their most frequent values."""
         ordered = sorted(self._having, key=lambda name: (-self._having[name], name))
         fields = []
         for name in ordered[:MOST_FIELDS]:
@@ -153,7 +150,6 @@ class ScopedBase(BaseVerbs):
         return request
 
     async def answer(self, request: SearchRequest) -> Any:
-        """What the caller may see of the answer to a search."""
         checked = self.checked(request)
         work = self._answer(checked)
         found = await (self._observe(checked, work) if self._observe else work)
@@ -203,7 +199,6 @@ class ScopedBase(BaseVerbs):
     async def iter_documents(
         self, *, filters: FilterLike = None, collection: str | None = None
     ) -> AsyncIterator[Document]:
-        """Yield the documents that the caller sees, without their texts."""
         where = self._visibility.where(parse_filter(filters))
         async for document in self._base.iter_documents(filters=where, collection=collection):
             yield document
@@ -232,7 +227,6 @@ class ScopedBase(BaseVerbs):
         return None if await self.outline(document_id, collection=collection) is None else []
 
     async def collections(self) -> dict[str, int]:
-        """Collections with the number of documents that the caller sees."""
         if self._visibility.everything:
             return await self._base.collections()
         return dict(Counter([item.collection async for item in self.iter_documents()]))
@@ -254,7 +248,6 @@ class ScopedBase(BaseVerbs):
     async def remove(
         self, *document_ids: str, collection: str | None = None, filters: FilterLike = None
     ) -> list[str]:
-        """Remove documents that the caller sees; their ids."""
         self._access.check("write")
         nothing = not document_ids and filters is None
         narrowed = None if nothing else self._visibility.where(parse_filter(filters))

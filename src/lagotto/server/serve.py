@@ -83,7 +83,6 @@ def serve(settings: ServerSettings, *, announce: Callable[[str], object] | None 
 
 
 def serve_environment() -> None:
-    """Run the server with the settings in the environment."""
     serve(ServerSettings.model_validate_json(os.environ[VARIABLE]))
 
 
@@ -176,7 +175,6 @@ class LimitedH11Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Start to wait for the client to read."""
         super().pause_writing()
         # Its size now: as it is read, the buffer keeps its memory for long.
         self._unread_size = self.transport.get_write_buffer_size()

@@ -46,7 +46,6 @@ class ServerState:
         self.metrics = Metrics()
 
     def readings(self) -> Iterator[Metric]:
-        """What others count: work under way, queues and caches."""
         batching, cache = self.base.batching, self.base.query_cache
         working, late = self.gate.working, self.metrics.late_chunks
         queues = {"requests": self.gate.waiting, "tasks": self.tasks.waiting}
@@ -73,7 +72,6 @@ class ServerState:
     async def _observe(
         self, http: HttpRequest, request: SearchRequest, work: Awaitable[Any]
     ) -> Any:
-        """Do the work of a search, and count how it ends."""
         if self.settings.log_queries:
             http.scope["logged_query"] = request.query
         try:

@@ -96,7 +96,6 @@ class StoredTask(Record):
 
     @property
     def access(self) -> Access:
-        """The caller that the task is done for."""
         return Access(
             self.key_id, ("write",), Visibility(self.collections, parse_filter(self.filters))
         )

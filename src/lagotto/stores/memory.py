@@ -23,15 +23,18 @@ from numpy.typing import NDArray
 
 from lagotto.documents import Chunk, Document, Metadata, Vector, Vectors, in_context
 from lagotto.errors import ReplaceRefusedError
-from lagotto.filters import Filter, matches, merged
-from lagotto.filters.algebra import ScalarKind, kind_of
-from lagotto.filters.evaluate import (
+from lagotto.filters import (
+    Filter,
+    ScalarKind,
+    field_name,
+    kind_of,
+    matches,
+    merged,
     metadata_fields,
     misspelt_value_notes,
     other_kind_notes,
     unknown_field_notes,
 )
-from lagotto.filters.fields import field_name
 from lagotto.indexes.base import ChunkKeys, Finding, Hits, ok, top_k
 from lagotto.indexes.bm25 import CountedTerms, idf
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_terms, as_word, holds

@@ -102,7 +102,6 @@ class Vocabulary:
         return tuple(sorted(weighted, key=lambda pair: (-pair[1], pair[0]))[:limit])
 
     def _similarities(self, word: str) -> NDArray[np.float64]:
-        """The trigram similarity of every term to `word`."""
         codes = distinct(trigram_pairs([word])[0])
         shared = np.bincount(self._trigrams.having(codes), minlength=len(self.terms))
         similarities: NDArray[np.float64] = shared / (len(codes) + self._sizes - shared)
@@ -173,7 +172,6 @@ def trigrams(text: str) -> set[str]:
 
 
 def word_trigrams(word: str) -> list[str]:
-    """The trigrams of a single word, in order."""
     padded = f"  {word} "
     return [padded[start : start + 3] for start in range(len(padded) - 2)]
 

@@ -23,9 +23,9 @@ from lagotto.filters import (
     Ne,
     Not,
     NotIn,
+    Operand,
     Or,
 )
-from lagotto.filters.algebra import Operand
 
 SLOW = settings(
     suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow], deadline=None

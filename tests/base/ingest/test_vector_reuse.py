@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from lagotto.base import ingest as module
-from lagotto.base.ingest import Ingest
+from lagotto.base.ingest import UNFINISHED, Ingest
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
-from lagotto.base.vector_reuse import UNFINISHED
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document, Vectors
 from lagotto.embedders import Role

@@ -62,7 +62,6 @@ class EpubReader(PackageReader):
 
 
 def _chapters(root: etree._Element | None, main: str) -> Iterator[str]:
-    """The parts of the spine in order, each once."""
     manifest = {value(item, "id"): item for item in children(child(root, "manifest"), "item")}
     seen = set()
     for reference in children(child(root, "spine"), "itemref"):

@@ -53,7 +53,6 @@ def child(element: etree._Element | None, *path: str) -> etree._Element | None:
 
 
 def value(element: etree._Element | None, name: str = "val") -> str | None:
-    """The value of an attribute, by its local name."""
     if element is None:
         return None
     found = (text for key, text in element.items() if str(key).rpartition("}")[2] == name)
@@ -61,7 +60,6 @@ def value(element: etree._Element | None, name: str = "val") -> str | None:
 
 
 def small_number(text: str | None) -> int | None:
-    """A small number that is written in digits."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 8 else None
 
 
@@ -134,7 +132,6 @@ class Package:
         self._unpacked = 0
 
     def find(self, name: Pattern[str]) -> str | None:
-        """The first part whose name matches."""
         return next((part for part in self._archive.namelist() if name.fullmatch(part)), None)
 
     def require(self, name: str | Pattern[str]) -> str:
@@ -172,7 +169,6 @@ class Package:
             )
 
     def xml(self, name: str | None) -> etree._Element | None:
-        """A part as XML; None if there is no such part."""
         parser = etree.XMLParser(**PARSING)
         data = self.read(name)
         return etree.fromstring(data, parser) if data else None
@@ -228,11 +224,9 @@ class Properties:
                 self._texts.setdefault(local_name(item), []).append(text)
 
     def first(self, name: str) -> str | None:
-        """The first text of that name."""
         return self._texts.get(name, [None])[0]
 
     def all(self, name: str) -> str:
-        """All texts of that name."""
         return ", ".join(self._texts.get(name, ()))
 
     def fields(self, *, created: str, updated: str = "", **metadata: str | None) -> dict[str, Any]:

@@ -74,7 +74,6 @@ def _add_slide(builder: TextBuilder, slide: etree._Element | None) -> bool:
 
 
 def _shapes(tree: etree._Element | None) -> Iterator[etree._Element]:
-    """Shapes and frames, also those inside groups."""
     for item in children(tree, "sp", "graphicFrame", "grpSp"):
         if local_name(item) == "grpSp":
             yield from _shapes(item)
@@ -100,7 +99,6 @@ def _add_text(builder: TextBuilder, shape: etree._Element) -> None:
 
 
 def _paragraphs(shape: etree._Element) -> Iterator[tuple[int, str]]:
-    """The depth and the text of each paragraph that has text."""
     for paragraph in children(child(shape, "txBody"), "p"):
         text = _text(paragraph).strip()
         if text:

@@ -175,7 +175,6 @@ def _rich_text(item: etree._Element | None) -> str:
 
 
 def _date_styles(root: etree._Element | None) -> set[int]:
-    """The cell styles that show a date or a time."""
     own = {
         small_number(value(item, "numFmtId")): _shows_date(value(item, "formatCode") or "")
         for item in children(child(root, "numFmts"), "numFmt")

@@ -449,7 +449,6 @@ class _Parser:
         return token.node
 
     def _expect_operator(self) -> None:
-        """Raise a QueryError if another token follows."""
         if token := self._peek():
             problem = f"expected an operator (& | <->) before {token.text}"
             raise QueryError(self._query, token.position, problem)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -14,8 +13,7 @@ from lagotto._internal.concurrency import in_thread, with_checkpoints
 from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import key_of
 from lagotto.documents import Record, Span
-from lagotto.prefs import SearchRequest, Verb
-from lagotto.request_context import RequestContext
+from lagotto.prefs import SearchRequest
 from lagotto.rerankers import create_reranker
 from lagotto.rerankers.base import Candidate
 from lagotto.results import (
@@ -102,10 +100,6 @@ class ContextBody(SearchBody):
     max_tokens: int | None = Field(default=None, ge=1)
     format: Literal["plain", "markdown", "xml"] = "plain"
 
-    def request(self, verb: Verb | Literal["why_not"], context: RequestContext) -> SearchRequest:
-        request = super().request(verb, context)
-        return replace(request, max_tokens=self.max_tokens, format=self.format)
-
 
 class ContextAnswer(ContextPack, SearchResponse):
     """A cited context pack."""
@@ -122,10 +116,7 @@ async def context(call: Call) -> object:
 class WhyNotBody(SearchBody):
     """A search, and the id of a document: why is it there, or why not?"""
 
-    document: str = Field(min_length=1)
-
-    def request(self, verb: Verb | Literal["why_not"], context: RequestContext) -> SearchRequest:
-        return replace(super().request(verb, context), document_id=self.document)
+    document_id: str = Field(min_length=1, alias="document")
 
 
 class WhyNotAnswer(SearchResponse):

@@ -8,17 +8,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lagotto import filters as algebra
 from lagotto._internal.concurrency import checkpoint
 from lagotto.documents import Chunk, Document, JsonScalar
-from lagotto.filters import And, Eq, Filter, Not, Or, algebra, conditions, fields, matches, merged
-from lagotto.filters.algebra import ScalarKind, depth, kind_of
-from lagotto.filters.evaluate import (
+from lagotto.filters import (
+    And,
+    Eq,
+    FieldRef,
+    Filter,
+    Not,
+    Or,
+    ScalarKind,
+    conditions,
+    depth,
+    fields,
+    kind_of,
+    matches,
+    merged,
     metadata_fields,
     misspelt_value_notes,
     other_kind_notes,
     unknown_field_notes,
 )
-from lagotto.filters.fields import FieldRef
 from lagotto.indexes.base import ChunkKeys, FilterKeys
 from lagotto.stores.sql import statements
 from lagotto.stores.sql.read import document_of, read_chunks

@@ -14,8 +14,7 @@ from pydantic import ValidationError
 
 from lagotto._internal.memory import paused_collector
 from lagotto.documents import LANGUAGE_TAG, Chunk, ChunkSection, Document, Vectors, iso, storable
-from lagotto.filters.algebra import kind_of
-from lagotto.filters.fields import field_name
+from lagotto.filters import field_name, kind_of
 from lagotto.indexes.base import ChunkKeys, IndexState
 from lagotto.stores.base import BaseConfig, Passage, StoredChunks, StoreInfo, Version, fingerprint
 from lagotto.stores.sql import statements

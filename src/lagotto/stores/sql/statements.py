@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.filters.fields import RESERVED
+from lagotto.filters import RESERVED
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from mcp.shared.exceptions import MCPError
 
 from lagotto.documents import Document
 from lagotto.filters import Eq
-from lagotto.mcp.budget import LEAST_TOKENS, estimate
-from lagotto.server import agents
+from lagotto.mcp.quotation import LEAST_TOKENS, estimate
+from lagotto.server import app
 from mcp import Client
 from tests.mcp.asking import MODES, text_of
 from tests.server.running import DOCUMENTS, Running, serving
@@ -196,7 +196,7 @@ def test_large_bodies_and_what_is_no_message(server: Running) -> None:
 
 
 def test_without_the_package(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "find_spec", lambda _: None)
+    monkeypatch.setattr(app, "find_spec", lambda _: None)
     answer = server.post("/mcp", {})
     assert answer.status_code == 404
     assert "pip install 'lagotto[mcp]'" in answer.json()["detail"]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.evals.evaluation import interval
+from lagotto.evals import interval
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=50))

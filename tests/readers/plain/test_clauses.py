@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.readers import read_path
-from lagotto.readers.clauses import clause_headings
+from lagotto.readers.plain import clause_headings
 
 CONTRACT = """SERVICE AGREEMENT
 

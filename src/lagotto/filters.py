@@ -1,22 +1,142 @@
-"""The nodes of a filter and their JSON form: conditions on one field, And, Or and Not."""
+"""Filters: one algebra with one meaning, whichever store answers.
+
+1. A filter matches or it does not. `Not` is the exact complement, `Ne` of `Eq`, `NotIn` of `In`.
+2. A missing field, a null and a path that leads nowhere are the same: missing. No comparison
+   holds for a missing field, except `Eq` with None, which means missing. None among `In`'s
+   values means "or missing". `Exists` is the opposite of missing.
+3. A list meets a comparison if one of its elements does; elements that are null, lists or dicts
+   never do. A dict only exists. `page` is a list: every page that the chunk or document touches.
+4. Numbers compare with numbers (exactly, int or float), text with text, booleans with booleans
+   and only for equality. A value of another type does not match.
+5. Text compares by code point; case matters.
+6. Dates are ISO text and compare as text. For `created_at` and `updated_at` both sides are times
+   in UTC, and a bare date is its midnight.
+7. `Contains` finds a substring in a text, an element in a list.
+8. `In` without values matches nothing, `NotIn` everything; so do `Or()` and `And()`.
+9. A comparison that can't make sense is a FilterError when the filter is made.
+
+A reserved name is a field of the document or chunk. Any other name is a path of metadata keys,
+joined by dots; a dot or backslash inside a key is escaped by a backslash. The prefix `metadata.` is
+optional; with it a metadata key may have the name of a reserved field. `doc_id` is another name of
+`document_id`.
+"""
 
 from __future__ import annotations
 
 import json
+import operator
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
+from difflib import get_close_matches
 from itertools import chain
 from math import isfinite
 from reprlib import repr as shortened
-from typing import ClassVar, Literal, TypeVar, cast
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, TypeVar, cast, get_args
 
 from lagotto._internal.registry import did_you_mean
-from lagotto.documents import JsonScalar, digest, iso, storable
+from lagotto.documents import Chunk, Document, JsonScalar, digest, iso, storable
 from lagotto.errors import FilterError
-from lagotto.filters.fields import FieldRef, field_ref
+
+__all__ = [
+    "MAX_CONDITIONS",
+    "MAX_DEPTH",
+    "RESERVED",
+    "And",
+    "Condition",
+    "Contains",
+    "Eq",
+    "Exists",
+    "FieldRef",
+    "Filter",
+    "Gt",
+    "Gte",
+    "In",
+    "Lt",
+    "Lte",
+    "Ne",
+    "Not",
+    "NotIn",
+    "Or",
+    "conditions",
+    "field_ref",
+    "fields",
+    "matches",
+    "merged",
+    "parse_filter",
+]
+
+FieldType = Literal["text", "number", "time", "any"]
+
+RESERVED: Mapping[str, FieldType] = MappingProxyType(
+    {
+        "document_id": "text",
+        "collection": "text",
+        "kind": "text",
+        "source": "text",
+        "source_ref": "text",
+        "title": "text",
+        "summary": "text",
+        "language": "text",
+        "content_hash": "text",
+        "page": "number",
+        "created_at": "time",
+        "updated_at": "time",
+    }
+)
+"""The document's own fields and their types; `page` has several numbers."""
+
+ALIASES: Mapping[str, str] = MappingProxyType({"doc_id": "document_id"})
+"""Other names of reserved fields."""
+
+_PREFIX = "metadata"
+_ESCAPED = re.compile(r"\\(.)")
+_SPECIAL = re.compile(r"([.\\])")
+_SEGMENTS = re.compile(r"\A(?:[^.\\]|\\[.\\])++(?:\.(?:[^.\\]|\\[.\\])++)*+")
+_SEGMENT = re.compile(r"(?:[^.\\]|\\[.\\])+")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRef:
+    """A field: its canonical name, its metadata path (None if reserved), and its type."""
+
+    name: str
+    path: tuple[str, ...] | None
+    type: FieldType
+
+
+def field_ref(name: str) -> FieldRef:
+    """Resolve a field name; two spellings of one field give equal references."""
+    if not isinstance(name, str):
+        raise FilterError(f"a field name must be text, not {name!r}")
+    name = storable(str.__str__(name))  # also the value of an enum member
+    name = ALIASES.get(name, name)
+    if name in RESERVED:
+        return FieldRef(name, None, RESERVED[name])
+    if not _SEGMENTS.fullmatch(name):
+        raise FilterError(
+            f"{name!r} is not a field name; write keys joined by single dots, such as "
+            r"author.name, with \. for a dot and \\ for a backslash inside a key"
+        )
+    path = tuple(_ESCAPED.sub(r"\1", segment) for segment in _SEGMENT.findall(name))
+    if path[0] == _PREFIX and len(path) > 1:
+        path = path[1:]
+    return FieldRef(field_name(path), path, "any")
+
+
+def field_name(path: tuple[str, ...]) -> str:
+    """The canonical name of a metadata path."""
+    name = ".".join(_SPECIAL.sub(r"\\\1", key) for key in path)
+    nested_in_prefix = path[0] == _PREFIX and len(path) > 1
+    # A leading $ would be read as an operator in the JSON form.
+    if name in RESERVED or name in ALIASES or nested_in_prefix or name.startswith("$"):
+        return f"{_PREFIX}.{name}"
+    return name
+
 
 Operand = JsonScalar | date
 """Values that callers may pass; dates and datetimes become ISO text."""
@@ -412,7 +532,6 @@ def depth(root: Filter) -> int:
 
 
 def too_deep() -> FilterError:
-    """The error for a filter nested deeper than MAX_DEPTH."""
     return FilterError(
         f"the filter is nested more than {MAX_DEPTH} deep; flatten it: And and Or take any number "
         "of filters"
@@ -559,3 +678,162 @@ def _unknown(key: str, *, known: tuple[str, ...], elsewhere: tuple[str, ...]) ->
         return FilterError(f"{key} can't be used here; write {usage}")
     guess = did_you_mean(key, known)
     return FilterError(f"unknown operator {key}; available here: {', '.join(known)}{guess}")
+
+
+ORDERS: dict[type[Condition], Callable[[Any, Any], bool]] = {
+    Gt: operator.gt, Gte: operator.ge, Lt: operator.lt, Lte: operator.le,
+}  # fmt: skip
+
+
+def matches(root: Filter, document: Document, chunk: Chunk | None = None) -> bool:
+    """Whether `document`, or a chunk of it, meets the filter; they differ only in `page`."""
+    match root:
+        case And(filters):
+            return all(matches(part, document, chunk) for part in filters)
+        case Or(filters):
+            return any(matches(part, document, chunk) for part in filters)
+        case Not(inner):
+            return not matches(inner, document, chunk)
+        case Condition(field):
+            return _holds(root, _value(field, document, chunk))
+    raise TypeError(f"not a filter: {root!r}")
+
+
+def _holds(condition: Condition, value: object) -> bool:
+    match condition:
+        case Exists():
+            return value is not None
+        case Eq(_, wanted):
+            return _equals(value, wanted)
+        case Ne(_, wanted):
+            return not _equals(value, wanted)
+        case In():
+            return _is_among(value, condition)
+        case NotIn():
+            return not _is_among(value, condition)
+        case Contains(_, wanted):
+            if isinstance(value, str):
+                return isinstance(wanted, str) and wanted in value
+            return isinstance(value, list) and _equals(value, wanted)
+        case Ordering(_, wanted):
+            return _compares(ORDERS[type(condition)], value, wanted)
+    raise TypeError(f"not a condition: {condition!r}")
+
+
+def _equals(value: object, wanted: JsonScalar) -> bool:
+    if wanted is None:
+        return value is None
+    return _compares(operator.eq, value, wanted)
+
+
+def _is_among(value: object, condition: Membership) -> bool:
+    if isinstance(value, list):
+        return any((kind_of(item), item) in condition.distinct for item in filter(kind_of, value))
+    kind = kind_of(value)
+    return (kind or value is None) and (kind, value) in condition.distinct
+
+
+def _compares(comparison: Callable[[Any, Any], bool], value: object, wanted: JsonScalar) -> bool:
+    items = value if isinstance(value, list) else [value]
+    kind = kind_of(wanted)
+    return any(kind_of(item) == kind and comparison(item, wanted) for item in items)
+
+
+def _value(field: FieldRef, document: Document, chunk: Chunk | None) -> object:
+    if field.path is not None:
+        inside: object = document.metadata
+        for key in field.path:
+            inside = inside.get(key) if isinstance(inside, dict) else None
+        return inside
+    if field.name == "page" and chunk is not None:
+        return list(range(chunk.pages[0], chunk.pages[1] + 1)) if chunk.pages else None
+    if field.name == "page":
+        return [page.number for page in document.pages] or None
+    if field.name == "document_id":
+        return document.id
+    value = getattr(document, field.name)
+    return value if field.type != "time" or value is None else iso(value)
+
+
+KINDS: dict[ScalarKind, str] = {"text": "text", "number": "numbers", "boolean": "booleans"}
+
+
+def metadata_fields(where: Filter) -> set[str]:
+    """The metadata fields that a filter uses, by their canonical names."""
+    return {
+        condition.field.name for condition in conditions(where) if condition.field.path is not None
+    }
+
+
+def unknown_field_notes(unknown: Collection[str], known: Collection[str]) -> tuple[str, ...]:
+    """A note for each field that no document has, with the nearest of those that exist."""
+    names = {*known, *RESERVED}
+    return tuple(
+        f"no document has the field {name!r}{did_you_mean(name, names)}" for name in sorted(unknown)
+    )
+
+
+def other_kind_notes(where: Filter, has_kind: Callable[[str, ScalarKind], bool]) -> tuple[str, ...]:
+    """A note for each field with values, none of them of a kind that the filter compares it with.
+
+    For filters that match nothing: one may compare with several kinds on purpose.
+    """
+    notes = []
+    kinds: dict[str, set[ScalarKind]] = {}
+    for condition in conditions(where):
+        values: tuple[object, ...] = ()
+        if condition.field.path is not None and isinstance(condition, Comparison):
+            values = (condition.value,)
+        elif condition.field.path is not None and isinstance(condition, Membership):
+            values = condition.values
+        if some := {kind for kind in map(kind_of, values) if kind}:
+            kinds.setdefault(condition.field.name, set()).update(some)
+    for name, compared in sorted(kinds.items()):
+        if any(has_kind(name, kind) for kind in compared):
+            continue
+        if held := [kind for kind in get_args(ScalarKind) if has_kind(name, kind)]:
+            notes.append(
+                f"the field {name!r} holds {_listed(held)}, "
+                f"but the filter compares it with {_listed(compared)}"
+            )
+    return tuple(notes)
+
+
+class FilterHint(str):
+    """A note that is not an error in a strict search: the filter may be right."""
+
+    __slots__ = ()
+
+
+ALIKE = 0.75
+"""How much of a text must be the same for it to be taken for a slip; letters only: a year that no
+document has is not misspelt."""
+
+
+def misspelt_value_notes(
+    where: Filter, values_of: Callable[[str], Collection[str]]
+) -> tuple[FilterHint, ...]:
+    """A hint for each text that no document has in a field where a similar one exists.
+
+    For filters that match nothing.
+    """
+    notes = []
+    for name, value in _required_texts(where):
+        known = values_of(name) if any(map(str.isalpha, value)) else ()
+        if value not in known and (near := get_close_matches(value, known, n=1, cutoff=ALIKE)):
+            notes.append(FilterHint(f"no document has {name} {value!r}; did you mean {near[0]!r}?"))
+    return tuple(notes)
+
+
+def _required_texts(where: Filter) -> Iterator[tuple[str, str]]:
+    """Fields and the texts that they are to equal; of a list, only if it has one."""
+    match where:
+        case And(filters) | Or(filters):
+            for part in filters:
+                yield from _required_texts(part)
+        case Eq(field=field, value=str(value)) | In(field=field, values=[str(value)]):
+            yield field.name, value
+
+
+def _listed(kinds: Collection[ScalarKind]) -> str:
+    return " and ".join(name for kind, name in KINDS.items() if kind in kinds)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.evals.evaluation import ndcg, recall, reciprocal_rank
+from lagotto.evals import ndcg, recall, reciprocal_rank
 
 RELEVANCE = {"a": 2, "b": 1, "c": 0, "d": -1}
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.mcp.budget import LEAST_TOKENS, cut, estimate, most, on_wire
+from lagotto.mcp.quotation import LEAST_TOKENS, cut, estimate, most, on_wire
 from lagotto.models.tokenizer import ApproximateTokenizer
 
 
