@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from lagotto import evals
 from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
-from lagotto.evals import evaluation, ndcg, recall
+from lagotto.evals import ndcg, recall
 from lagotto.terms import keywords
 
 __all__ = [
@@ -64,7 +65,7 @@ def mean(values: Sequence[float]) -> float:
 
 def interval(after: Sequence[float], before: Sequence[float]) -> list[float]:
     """The lower bound, the mean and the upper bound of a difference: 95 %, by paired bootstrap."""
-    mean, low, high = evaluation.interval(np.subtract(after, before).tolist())
+    mean, low, high = evals.interval(np.subtract(after, before).tolist())
     return [round(value, 4) for value in (low, mean, high)]
 
 
