@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         CitedPassage as CitedPassage,
         ContextPack as ContextPack,
         ContextTrace as ContextTrace,
+        Coverage as Coverage,
         SelectedChunk as SelectedChunk,
         check_answer as check_answer,
     )
@@ -159,8 +160,8 @@ __all__, __getattr__, __dir__ = exports(
         "base.knowledge_base": "AsyncKnowledgeBase",
         "base.rebuild": "RebuildProgress",
         "base.tool": "KnowledgeTool",
-        "context": "AnswerCheck Citation CitedPassage ContextPack ContextTrace SelectedChunk "
-        "check_answer",
+        "context": "AnswerCheck Citation CitedPassage ContextPack ContextTrace Coverage "
+        "SelectedChunk check_answer",
         "documents": "Block Chunk Document Heading Location Page Span",
         "filters": "And Contains Eq Exists Filter Gt Gte In Lt Lte Ne Not NotIn Or parse_filter",
         "prefs": "CachePrefs ChunkingPrefs ContextPrefs DiversityPrefs ExpansionPrefs FtsPrefs "

@@ -9,7 +9,7 @@ reason.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -654,7 +654,8 @@ class SearchRequest:
     `prefs` are the preferences to start from: RetrievalPrefs, the name of a preset, or None for
     those of the base that is asked; `over_own`, what they leave unset is as in the base's.
     `settings` change them, in this call alone. `vector` is the query's, if the caller has one.
-    `max_tokens`, `format` and `counter` are for a pack. `document_id` is the document that
+    `max_tokens`, `format` and `counter` are for a pack, and so are several `queries`, which then
+    are the lines of `query`. `document_id` is the document that
     `why_not` is about, in `document_collection` if that is known. A bundle that is `only_evident`
     has no documents but those of its passages: `top_k` of them were asked for, and no number of
     documents.
@@ -669,6 +670,7 @@ class SearchRequest:
     max_tokens: int | None = None
     format: Literal["plain", "markdown", "xml"] = "plain"
     counter: Any = None
+    queries: tuple[str, ...] = ()
     document_id: str = ""
     document_collection: str | None = None
     over_own: bool = False
@@ -691,6 +693,8 @@ class SearchRequest:
 
         ConfigError for settings that are wrong, or have no meaning for the verb.
         """
+        if self.queries and not self.query:
+            return replace(self, query="\n".join(self.queries)).resolve(own)
         given = dict(self.settings)
         as_passages = self.verb == "search" and "top_k" in given
         for name in ("query_text", "top_k_chunks") if as_passages else ("query_text",):
@@ -722,6 +726,10 @@ class SearchRequest:
             only_evident=only_evident,
         )
 
+    def each(self) -> list[SearchRequest]:
+        """A request for each of its queries."""
+        return [replace(self.with_query(query), queries=()) for query in self.queries]
+
     def with_query(self, query: str) -> SearchRequest:
         """The same request for another query."""
         prefs = self.prefs
@@ -739,6 +747,22 @@ class SearchRequest:
     def is_empty(self) -> bool:
         """Whether there is nothing to search for."""
         return self.vector is None and not self.query.strip()
+
+
+MOST_QUERIES = 20
+"""Questions of a pack that a server answers: each is a search."""
+
+
+def several_queries(
+    query: str | None, queries: Sequence[str] | None, vector: Any = None
+) -> tuple[str, ...]:
+    """The questions of a pack of several, none for one of a single query; ConfigError if both."""
+    if query is None and queries and not isinstance(queries, str) and vector is None:
+        return tuple(queries)
+    if query is not None and not queries:
+        return ()
+    problem = "a pack is for a query, or for a list of queries, which have no query_vector"
+    raise ConfigError(f"{problem}; pass one of both")
 
 
 def preferences(given: RetrievalPrefs | str | None) -> RetrievalPrefs:

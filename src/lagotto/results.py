@@ -371,6 +371,26 @@ class RetrievalStats(Record):
     trace_id: str | None = None
 
 
+def merged_stats(found: Iterable[RetrievalStats]) -> RetrievalStats:
+    """The statistics of several searches as one: their times and counts added up."""
+    first, *rest = found
+    for other in rest:
+        changes = {
+            "timing_ms": _summed(first.timing_ms, other.timing_ms),
+            "counts": _summed(first.counts, other.counts),
+            "degraded": tuple(dict.fromkeys((*first.degraded, *other.degraded))),
+            "corrections": first.corrections | other.corrections,
+            "candidates": first.candidates + other.candidates,
+            "fusion": None,
+        }
+        first = first.model_copy(update=changes)
+    return first
+
+
+def _summed(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
+    return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
+
+
 class RetrievalBundle(Record):
     """Documents as sources, chunks as evidence, and how they were found."""
 

@@ -66,6 +66,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("search", ("truffles",), {"top_k": 1, "prefs": RRF}),
     ("context", ("truffles",), {"max_tokens": 100, "format": "xml"}),
     ("context", ("truffles",), {"prefs": "local-rag", "context": {"cite_by": "id"}}),
+    ("context", (), {"queries": ["truffles", "Which dog?"], "max_tokens": 100}),
     ("why_not", ("dog", "oak"), {"top_k": 1}),
     ("why_not", ("dog", "dog"), {}),
     ("why_not", ("dog", "nothing"), {}),

@@ -48,9 +48,16 @@ def test_nothing_found_is_no_error(base: Path) -> None:
 def test_the_three_views_have_the_same_options(name: str) -> None:
     own = {
         "retrieve": {"explain", "why_not"},
-        "context": {"max_tokens", "fill", "format", "counter"},
+        "context": {"more", "max_tokens", "fill", "format", "counter"},
     }
     options = {(option.name or "").split("__")[-1] for option in command_of(name).params}
     common = {(option.name or "").split("__")[-1] for option in command_of("search").params}
     assert options - own.get(name, set()) == common
     assert name in COMMANDS
+
+
+def test_a_context_for_several_questions_says_what_each_got(base: Path) -> None:
+    done = run("--kb", base, "context", "which dog finds truffles?", "--and", "white truffle")
+    assert done.code == 0
+    assert re.search(r"^which dog finds truffles\?: \[1\].*, about \d+ tokens$", done.err, re.M)
+    assert re.search(r"^white truffle: \[\d\].*, about \d+ tokens$", done.err, re.M)

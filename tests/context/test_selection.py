@@ -8,8 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.context import ContextPack, resolve
-from lagotto.context.selection import StopRule
+from lagotto.context import ContextPack, Coverage, resolve
+from lagotto.context.pack import _packed
+from lagotto.context.passages import by_document as known_by_document
+from lagotto.context.selection import Question, StopRule
 from lagotto.documents import Chunk, Document
 from lagotto.prefs import ContextPrefs
 from lagotto.results import RetrievalResult
@@ -224,3 +226,102 @@ def test_every_pack_by_worth_keeps_its_promises(
         for chunk in pack.selected_chunks:
             if chunk.marker == citation.marker:
                 assert found.text[chunk.start - found.start :].startswith(chunk.text)
+
+
+TOLD = " ".join(f"Tale {word} is told of people who lived here before." for word in NUMBERS)
+SECOND = Document(id="second", text=TOLD)
+
+
+def many(shelf: Shelf, *results: Sequence[RetrievalResult], **prefs: Any) -> ContextPack:
+    """A pack for several questions, named by their numbers."""
+    chunks = [chunk for chunks in shelf.chunks.values() for chunk in chunks]
+    stop = StopRule() if prefs.pop("stop", False) else None
+    asked = [Question(str(number), found, stop) for number, found in enumerate(results, 1)]
+    return _packed(
+        asked,
+        known_by_document(chunks),
+        COUNT,
+        ContextPrefs(**prefs),
+        "plain",
+        candidates=(),
+        reranked=(),
+        notes=(),
+    )
+
+
+def test_questions_take_turns_whoever_is_louder() -> None:
+    """By scores alone, the second question would get what the first one leaves: nothing."""
+    shelf = Shelf(LONG, SECOND, chunker="recursive:16/0")
+    long, other = by_document(shelf)
+    loud = scored(*((chunk, 0.9) for chunk in long))
+    quiet = scored(*((chunk, 0.3) for chunk in other))
+    pack = many(shelf, loud, quiet, max_tokens=60)
+    first, second = pack.trace.coverage
+    assert pack.query == "1\n2"
+    assert first.hits >= 1 and second.hits >= 1
+    assert abs(first.tokens - second.tokens) <= 40
+    assert not set(first.markers) & set(second.markers)
+    by_score = packed(shelf, [*loud, *quiet], max_tokens=60)
+    told = [chunk for chunk in by_score.selected_chunks if chunk.document_id == "second"]
+    assert not told
+
+
+def test_a_small_budget_has_a_sentence_for_each_question() -> None:
+    """A first hit that would take all of the room is shortened while others wait for theirs."""
+    documents = [
+        Document(id=str(number), text=" ".join(f"{number} {one}" for one in SENTENCES * 2))
+        for number in (1, 2, 3)
+    ]
+    shelf = Shelf(*documents, chunker="document")
+    asked = [scored((chunk, 0.9)) for (chunk,) in by_document(shelf)]
+    pack = many(shelf, *asked, max_tokens=150)
+    assert [served.hits for served in pack.trace.coverage] == [1, 1, 1]
+    assert pack.tokens <= 150
+    assert len(pack.trace.truncated) == 3
+
+
+def test_what_two_questions_found_is_there_once_and_serves_both() -> None:
+    shelf = Shelf(LONG, SECOND, chunker="recursive:16/0")
+    long, other = by_document(shelf)
+    pack = many(shelf, scored((long[0], 0.9)), scored((long[0], 0.5), (other[4], 0.4)))
+    first, second = pack.trace.coverage
+    assert first.markers[0] == second.markers[0] == 1
+    names = [chunk.chunk_id for chunk in pack.selected_chunks]
+    assert len(names) == len(set(names))
+    assert (first.hits, first.found, second.hits, second.found) == (1, 1, 2, 2)
+
+
+def test_a_copy_serves_the_question_that_found_it_elsewhere() -> None:
+    """The first question has the text too low for evidence, the second one another copy of it."""
+    copy = LONG.model_copy(update={"id": "copy"})
+    shelf = Shelf(LONG, copy, OTHER, chunker="document")
+    (long,), (same,), (other,) = by_document(shelf)
+    pack = many(shelf, scored((other, 0.9), (long, 0.1)), scored((same, 0.9)), stop=True)
+    assert [len(served.markers) for served in pack.trace.coverage] == [1, 1]
+    assert [citation.document_id for citation in pack.citations] == ["other", "copy"]
+
+
+def test_evidence_stops_for_each_question_by_itself() -> None:
+    shelf = Shelf(LONG, SECOND, chunker="recursive:16/0")
+    long, other = by_document(shelf)
+    strong = scored((long[0], 0.9), (long[4], 0.1))
+    weak = scored((other[0], 0.3), (other[4], 0.1))
+    pack = many(shelf, strong, weak, [], stop=True)
+    ids = {chunk.chunk_id for chunk in pack.selected_chunks}
+    assert {long[0].id, other[0].id} <= ids
+    assert not {long[4].id, other[4].id} & ids
+    assert pack.trace.coverage[2] == Coverage(query="3")
+    notes = pack.trace.notes
+    assert any(note.startswith("1: stopped at a score of 0.27") for note in notes)
+    assert any(note.startswith("2: no passage fits the question closely") for note in notes)
+    assert "3: nothing was found" in notes
+
+
+def test_by_roles_questions_alternate() -> None:
+    shelf = Shelf(LONG, SECOND, chunker="recursive:16/0")
+    long, other = by_document(shelf)
+    found = (hits(long[:3]), hits(other[:3]))
+    pack = many(shelf, *found, select="roles", neighbor_same_page=0, max_tokens=50)
+    kept = [chunk.document_id for chunk in pack.selected_chunks]
+    assert kept[:2] == ["long", "second"]
+    assert [served.hits for served in pack.trace.coverage] == [1, 1]

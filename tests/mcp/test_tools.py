@@ -183,6 +183,25 @@ async def test_context_counts_the_hits_that_were_asked_for() -> None:
         assert status_of(few) == ("hits", 1, 1, None)
 
 
+async def test_several_queries_share_a_context() -> None:
+    """Which passages are for each is said; a cursor has no meaning for them."""
+    asked = {"queries": ["lagotto", "oak", "zzz"], "max_tokens": 3_000}
+    async with base_of(LONG, DOG) as base:
+        answer = await ask(base, "context", **asked)
+        with pytest.raises(ConfigError, match="pass one of both"):
+            await ask(base, "context", query="oak", **asked)
+        with pytest.raises(ConfigError, match="pass one of both"):
+            await ask(base, "context", cursor="x", **asked)
+        with pytest.raises(ConfigError, match="pass one of both"):
+            await ask(base, "context")
+    status = status_of(answer)
+    assert (status.unit, status.cursor) == ("passages", None)
+    assert status.shown == status.total >= 2
+    lines = answer.splitlines()[2:5]
+    assert [line.partition(": ")[0] for line in lines] == ['"lagotto"', '"oak"', '"zzz"']
+    assert all("[" in line for line in lines[:2])
+
+
 async def test_context_cuts_a_passage_that_is_too_long() -> None:
     text = "Truffles " + "😀 " * 2_000
     async with base_of(Document(id="x", text=text)) as base:

@@ -168,6 +168,19 @@ def test_highlights_are_the_words_that_match(server: Running) -> None:
         assert shown == ["dog", "finds", "truffles"]
 
 
+def test_a_context_of_several_questions(server: Running) -> None:
+    asked = {"queries": ["dog", "oak"], "max_tokens": 200}
+    pack = server.post("/v1/context", asked).json()
+    assert pack["query"] == "dog\noak"
+    assert [served["query"] for served in pack["trace"]["coverage"]] == ["dog", "oak"]
+    assert all(served["markers"] for served in pack["trace"]["coverage"])
+    link = server.http.get("/v1/context", params={"queries": '["dog", "oak"]', "max_tokens": 200})
+    assert link.json()["context_pack"] == pack["context_pack"]
+    for body in ({}, {**asked, "query": "dog"}, {"queries": []}, {"queries": ["a"] * 21}):
+        answer = server.post("/v1/context", body)
+        assert (answer.status_code, problem(answer)["error"]) == (422, "InvalidRequest"), body
+
+
 def test_context_and_resolve(server: Running) -> None:
     pack = server.post("/v1/context", {"query": "dog", "max_tokens": 200, "format": "xml"}).json()
     assert pack["tokens"] <= 200

@@ -76,6 +76,9 @@ def search_body(request: SearchRequest) -> dict[str, Any]:
     if "top_k" in settings:
         start.pop("top_k_chunks", None)
     body = {**start, **settings, "query": request.query}
+    if request.queries:
+        body["queries"] = list(request.queries)
+        del body["query"]
     if request.vector is not None:
         body["query_vector"] = [float(number) for number in request.vector]
     if verb == "context":

@@ -156,16 +156,19 @@ class AsyncKnowledgeBase(AsyncBase):
         ready = await self._ready()
         if request.verb == "why_not":
             return await ready.retriever.why_not(await self._with_document(request))
-        outcome = await ready.retriever.run(request)
+        if request.queries:
+            outcomes = await ready.retriever.run_many(request.each())
+        else:
+            outcomes = [await ready.retriever.run(request)]
         async with cancel_scope(request.context):
             if request.verb == "retrieve":
-                return await as_list(outcome)
+                return await as_list(outcomes[0])
             if request.verb == "search":
-                return await as_bundle(outcome)
+                return await as_bundle(outcomes[0])
             from lagotto.context import as_pack, token_counter  # not needed by other verbs
 
             count = token_counter(request.counter or ready.parts.embedder.tokenizer)
-            return await as_pack(outcome, count=count)
+            return await as_pack(*outcomes, count=count)
 
     @retry_after_rebuild
     async def _answer_each(self, queries: Sequence[str], request: SearchRequest) -> list[Results]:

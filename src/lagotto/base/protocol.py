@@ -14,7 +14,13 @@ from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
 from lagotto.errors import ConfigError
 from lagotto.filters import And, Eq, Filter, Gt, Or, parse_filter
-from lagotto.prefs import Mode, RetrievalPrefs, SearchRequest, merged_settings
+from lagotto.prefs import (
+    Mode,
+    RetrievalPrefs,
+    SearchRequest,
+    merged_settings,
+    several_queries,
+)
 from lagotto.request_context import RequestContext
 from lagotto.results import Results, RetrievalBundle, RetrievalResult
 from lagotto.retrieval.retriever import Retriever
@@ -116,8 +122,9 @@ class BaseVerbs(ABC):
     async def context(
         self,
         /,
-        query: str,
+        query: str | None = None,
         *,
+        queries: Sequence[str] = (),
         max_tokens: int | None = None,
         fill: bool | None = None,
         format: PackFormat = "plain",  # noqa: A002
@@ -133,7 +140,8 @@ class BaseVerbs(ABC):
     ) -> ContextPack:
         """Return cited passages for a prompt, within `max_tokens`.
 
-        The pack stops where evidence stops; with `fill` it uses the whole budget.
+        The pack stops where evidence stops; with `fill` it uses the whole budget. Several
+        `queries`, in place of one, share the budget: `trace.coverage` says what each of them got.
 
         `counter` counts tokens: the tokenizer of the model that will read the pack, a function, or
         `tiktoken:ENCODING`; by default the embedder's tokenizer. The other arguments are those of
@@ -142,10 +150,11 @@ class BaseVerbs(ABC):
         if fill is not None:
             settings = merged_settings({"context": {"fill": fill}}, settings)
         given = _given(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
+        several = several_queries(query, queries, query_vector)
         pack: ContextPack = await self.answer(
             SearchRequest(
                 "context",
-                query,
+                query or "",
                 prefs,
                 given,
                 query_vector,
@@ -153,6 +162,7 @@ class BaseVerbs(ABC):
                 max_tokens=max_tokens,
                 format=format,
                 counter=counter,
+                queries=several,
             )
         )
         return pack

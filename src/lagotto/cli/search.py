@@ -163,6 +163,12 @@ def context(
     base: BaseOptions,
     how: SearchOptions,
     query: str = QUERY,
+    more: list[str] = option(
+        "Another question that the same budget is for; repeatable.",
+        default=[],
+        flag="--and",
+        metavar="QUERY",
+    ),
     max_tokens: int | None = option("Token budget, markup included. [default: 12000]", min=1),
     fill: bool = option("Use the whole budget, also where evidence stops.", default=False),
     format: Format = option("Format of the context.", default="plain"),  # noqa: A002
@@ -173,7 +179,8 @@ def context(
     settings = arguments(how)
     with open_for_a_question(base) as kb:
         packing: Any = {"fill": fill or None, "format": format, "counter": counter}
-        pack = kb.context(query, max_tokens=max_tokens, **packing, **settings)
+        asked: Any = {"queries": [query, *more]} if more else {"query": query}
+        pack = kb.context(**asked, max_tokens=max_tokens, **packing, **settings)
     if as_json:
         print_json(pack.model_dump(mode="json"))
         return
@@ -183,6 +190,9 @@ def context(
     for citation in pack.citations:
         say(f"[{citation.marker}] {citation.key}")
     say(f"{counted(pack.tokens, 'token')}, {counted(len(pack.citations), 'citation')}")
+    for served in pack.trace.coverage:
+        markers = "".join(f"[{marker}]" for marker in served.markers) or "nothing"
+        say(f"{served.query}: {markers}, about {counted(served.tokens, 'token')}")
     for note in pack.trace.notes:
         if note not in pack.trace.stats.degraded:
             say(f"note: {note}")

@@ -6,7 +6,14 @@ from lagotto._internal.registry import exports
 from lagotto.context.budget import TokenCounter, token_counter
 from lagotto.context.cite import Citation, CitationKey, CitedPassage, resolve
 from lagotto.context.formats import PackFormat
-from lagotto.context.pack import ContextPack, ContextTrace, SelectedChunk, as_pack, build_pack
+from lagotto.context.pack import (
+    ContextPack,
+    ContextTrace,
+    Coverage,
+    SelectedChunk,
+    as_pack,
+    build_pack,
+)
 from lagotto.context.passages import expand_neighbors
 
 if TYPE_CHECKING:
@@ -20,6 +27,7 @@ __all__ = [
     "Claim",
     "ContextPack",
     "ContextTrace",
+    "Coverage",
     "PackFormat",
     "Quote",
     "SelectedChunk",

@@ -22,15 +22,30 @@ from lagotto.context.passages import (
     PackPassage,
     PackRole,
     Piece,
+    PieceName,
     by_document,
     expand,
     merged,
 )
-from lagotto.context.selection import PackSelection, Room, StopRule, no_room, select
+from lagotto.context.selection import (
+    PackSelection,
+    Question,
+    Room,
+    StopRule,
+    interleaved,
+    no_room,
+    select,
+)
 from lagotto.documents import Chunk, DocumentRef, Location, Record
 from lagotto.prefs import CiteBy, ContextPrefs
 from lagotto.rerankers.base import RerankResult
-from lagotto.results import RetrievalResult, RetrievalStats, Score, TracedCandidate
+from lagotto.results import (
+    RetrievalResult,
+    RetrievalStats,
+    Score,
+    TracedCandidate,
+    merged_stats,
+)
 from lagotto.retrieval.documents import Highlighter
 from lagotto.retrieval.pipeline import Outcome
 from lagotto.retrieval.retriever import as_list, results_of
@@ -75,6 +90,20 @@ class Dropped(Record):
     reason: str
 
 
+class Coverage(Record):
+    """What a pack of several questions has for one of them.
+
+    `markers` are those of the passages that serve it, alone or with others; `hits` is how many of
+    the `found` hits are among these, and `tokens` about how many tokens they take.
+    """
+
+    query: str
+    markers: tuple[int, ...] = ()
+    hits: int = 0
+    found: int = 0
+    tokens: int = 0
+
+
 class ContextTrace(Record):
     """How a pack was made.
 
@@ -82,7 +111,8 @@ class ContextTrace(Record):
     says how many candidates each brings, else the best. `rerank_results` are what the reranker said
     of those that it saw. `truncated` are the chunks that were cut at a
     sentence; `notes` say what else did not go as it should, and why a pack is empty; `stats` are
-    those of the search, as in a bundle.
+    those of the search, as in a bundle. `coverage` says what each of several questions got; then
+    `candidates` and `rerank_results` are those of one question after the other.
     """
 
     candidates: tuple[TracedCandidate, ...] = Field(
@@ -94,6 +124,7 @@ class ContextTrace(Record):
     dropped: tuple[Dropped, ...] = ()
     truncated: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    coverage: tuple[Coverage, ...] = ()
     stats: RetrievalStats = RetrievalStats()
 
     @computed_field  # type: ignore[prop-decorator]
@@ -115,7 +146,8 @@ class ContextPack(Record):
 
     `selected_chunks` are in the order of their roles: hits by rank, each with its parent behind
     it, then siblings, then chunks of other pages. Chunks that overlap are one passage of the
-    text, under one marker. `tokens` counts the whole text, markup included.
+    text, under one marker. `tokens` counts the whole text, markup included. Of several questions,
+    `query` has one in each line.
     """
 
     query: str
@@ -144,27 +176,36 @@ class ContextPack(Record):
         return f"<pre>{escape(self.context_pack)}</pre><p>{self.tokens} tokens</p>{table}"
 
 
-async def as_pack(outcome: Outcome, *, count: TokenCounter) -> ContextPack:
-    request, scored = outcome.request, outcome.scored
-    prefs = request.preferences
-    results = await as_list(outcome)
-    # The rule is for scores that it was fitted on: neither a reranker's nor relative ones.
-    fills = prefs.context.fill or outcome.verdicts or not prefs.has_absolute_scores()
-    found = [(item.passage.chunk.id, item.passage.document.ref) for item in outcome.initial]
-    with outcome.diagnostics.stage("pack"):
-        pack = await build_pack(
-            request.query,
-            results=results,
-            chunks=outcome.surroundings,
-            count=count,
-            prefs=prefs.context,
-            format=request.format,
-            candidates=_candidates(found, [item.score for item in outcome.initial]),
-            reranked=await results_of(outcome.verdicts, scored) if scored else [],
-            notes=results.degraded,
-            stop=None if fills else StopRule(),
+async def as_pack(*outcomes: Outcome, count: TokenCounter) -> ContextPack:
+    """The pack view of a search, or of several for questions with the same settings."""
+    first = outcomes[0]
+    prefs = first.request.preferences
+    answers = [await as_list(outcome) for outcome in outcomes]
+    questions, candidates, reranked = [], [], []
+    for outcome, results in zip(outcomes, answers, strict=True):
+        # The rule is for scores that it was fitted on: neither a reranker's nor relative ones.
+        fills = prefs.context.fill or outcome.verdicts or not prefs.has_absolute_scores()
+        questions.append(Question(outcome.request.query, results, None if fills else StopRule()))
+        found = [(item.passage.chunk.id, item.passage.document.ref) for item in outcome.initial]
+        candidates += _candidates(found, [item.score for item in outcome.initial])
+        if outcome.scored:
+            reranked += await results_of(outcome.verdicts, outcome.scored)
+    with first.diagnostics.stage("pack"):
+        pack = await in_thread(
+            _packed,
+            questions,
+            by_document(chunk for outcome in outcomes for chunk in outcome.surroundings),
+            cache(count),  # what stays was counted while fitting
+            prefs.context,
+            first.request.format,
+            candidates=candidates,
+            reranked=reranked,
+            notes=tuple(dict.fromkeys(note for found in answers for note in found.degraded)),
         )
-    stats = outcome.diagnostics.stats(prefs, results.stats.counts)
+    stats = merged_stats(
+        outcome.diagnostics.stats(prefs, results.stats.counts)
+        for outcome, results in zip(outcomes, answers, strict=True)
+    )
     trace = pack.trace.model_copy(update={"stats": stats})
     return pack.model_copy(update={"trace": trace})
 
@@ -206,35 +247,34 @@ async def build_pack(
     """
     return await in_thread(
         _packed,
-        query,
-        results,
+        [Question(query, results, stop)],
         by_document(chunks),
-        cache(count),  # what stays was counted while fitting
+        cache(count),
         prefs or ContextPrefs(),
         format,
-        stop=stop,
         candidates=candidates,
-        reranked=reranked or results,
+        reranked=reranked,
         notes=notes,
     )
 
 
 def _packed(
-    query: str,
-    results: Sequence[RetrievalResult],
+    questions: Sequence[Question],
     known: Known,
     count: TokenCounter,
     prefs: ContextPrefs,
     format: PackFormat,  # noqa: A002
     *,
-    stop: StopRule | None,
-    **traced_fields: Any,
+    candidates: Sequence[TracedCandidate],
+    reranked: Sequence[RetrievalResult],
+    notes: Sequence[str],
 ) -> ContextPack:
     frame = _Frame(count, format, prefs.cite_by, adjoining=not prefs.by_roles)
+    results = interleaved([question.results for question in questions])
     if prefs.by_roles:
-        selection = _by_roles(results, known, frame, prefs)
+        selection = _by_roles(questions, results, known, frame, prefs)
     else:
-        selection = _by_worth(results, known, frame, prefs, query, stop)
+        selection = _by_worth(questions, known, frame, prefs)
     kept = list(selection.taken.values())
     passages = frame.passages(kept)
     text = frame.text(passages)
@@ -243,7 +283,7 @@ def _packed(
         piece.name: marker for marker, passage in enumerate(passages, 1) for piece in passage.pieces
     }
     return ContextPack(
-        query=query,
+        query="\n".join(question.query for question in questions),
         context_pack=text,
         tokens=tokens,
         citations=tuple(cite(passage, marker=marker) for marker, passage in enumerate(passages, 1)),
@@ -269,9 +309,30 @@ def _packed(
             selection=selection,
             tokens=tokens,
             max_tokens=prefs.max_tokens,
-            **traced_fields,
+            candidates=candidates,
+            reranked=reranked or results,
+            notes=notes,
+            coverage=_coverage(questions, selection, markers) if len(questions) > 1 else (),
         ),
     )
+
+
+def _coverage(
+    questions: Sequence[Question], selection: PackSelection, markers: Mapping[PieceName, int]
+) -> tuple[Coverage, ...]:
+    found = []
+    for question, served in zip(questions, selection.served, strict=True):
+        kept = served & selection.taken.keys()
+        names = {(*hit.document_ref, hit.child_id or hit.chunk_id) for hit in question.results}
+        coverage = Coverage(
+            query=question.query,
+            markers=tuple(sorted({markers[name] for name in kept})),
+            hits=len(names & kept),
+            found=len(names),
+            tokens=sum(selection.costs[name] for name in kept),
+        )
+        found.append(coverage)
+    return tuple(found)
 
 
 def _trace(
@@ -283,6 +344,7 @@ def _trace(
     tokens: int,
     max_tokens: int,
     notes: Sequence[str],
+    coverage: Sequence[Coverage],
 ) -> ContextTrace:
     found, kept = selection.found.values(), selection.taken.values()
     notes = (*notes, *selection.notes)
@@ -290,6 +352,9 @@ def _trace(
         notes = (*notes, "empty: nothing was found")
     elif not kept and not selection.notes:
         notes = (*notes, f"empty: {max_tokens} tokens are too few for even a part of a hit")
+    else:
+        missing = [one.query for one in coverage if not one.found]
+        notes = (*notes, *(f"{excerpt(query)}: nothing was found" for query in missing))
     if not candidates:
         fused = [(item.breakdown.fused_score, item) for item in results]
         scored = [(item.score if score is None else score, item) for score, item in fused]
@@ -328,6 +393,7 @@ def _trace(
         ),
         truncated=tuple(piece.chunk.id for piece in kept if piece.truncated),
         notes=tuple(notes),
+        coverage=tuple(coverage),
     )
 
 
@@ -384,7 +450,11 @@ def _name(passage: PackPassage) -> Hashable:
 
 
 def _by_roles(
-    results: Sequence[RetrievalResult], known: Known, frame: _Frame, prefs: ContextPrefs
+    questions: Sequence[Question],
+    results: Sequence[RetrievalResult],
+    known: Known,
+    frame: _Frame,
+    prefs: ContextPrefs,
 ) -> PackSelection:
     selection, budget = PackSelection(), prefs.max_tokens
     found = expand(results, known, prefs)
@@ -404,27 +474,24 @@ def _by_roles(
             selection.leave(piece, no_room(budget))
         else:
             selection.leave(piece, f"a stronger chunk did not fit into {budget} tokens")
+    if len(questions) > 1:
+        selection.costs = {name: frame.count(piece.chunk.text) for name, piece in taken.items()}
+        families = [expand(question.results, known, prefs) for question in questions]
+        selection.served = [{piece.name for piece in family} for family in families]
     return selection
 
 
 def _by_worth(
-    results: Sequence[RetrievalResult],
-    known: Known,
-    frame: _Frame,
-    prefs: ContextPrefs,
-    query: str,
-    stop: StopRule | None,
+    questions: Sequence[Question], known: Known, frame: _Frame, prefs: ContextPrefs
 ) -> PackSelection:
-    highlighter = Highlighter(query)
+    highlighters = cache(Highlighter)
 
-    def shorten(piece: Piece, fits: Callable[[Piece], bool]) -> Piece | None:
-        words = highlighter.spans(piece.chunk.text, language=piece.hit.language)
+    def shorten(query: str, piece: Piece, fits: Callable[[Piece], bool]) -> Piece | None:
+        words = highlighters(query).spans(piece.chunk.text, language=piece.hit.language)
         return most_telling(piece, words, fits)
 
     room = frame.room(prefs.max_tokens)
-    selection = select(
-        results, known, room, max_tokens=prefs.max_tokens, shorten=shorten, stop=stop
-    )
+    selection = select(questions, known, room, max_tokens=prefs.max_tokens, shorten=shorten)
     fits = frame.fits(prefs.max_tokens)
     while selection.taken and not fits(list(selection.taken.values())):
         _, last = selection.taken.popitem()

@@ -3,16 +3,22 @@
 A hit is worth its score. What adjoins a piece that was taken is worth the mean of its own score, 0
 unless it is a hit, and of the worth of that piece; a parent is worth as much as its child. So a
 passage grows where the evidence is, and the next document comes in where it ends.
+
+Several questions take turns: the next piece is for the one that has least in the pack so far. What
+one has taken serves the others as well that found it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from heapq import heapify, heappop, heappush
-from itertools import count
+from itertools import count, zip_longest
+from typing import TypeVar
 
 from lagotto._internal.concurrency import checkpoint
+from lagotto._internal.display import excerpt
 from lagotto.context.passages import Known, PackPassage, PackRole, Piece, PieceName, primary_of
 from lagotto.documents import Chunk, DocumentRef
 from lagotto.results import RetrievalResult
@@ -54,20 +60,40 @@ class StopRule:
         return [f"{weak}; the answer may not be here", stopped]
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question of a pack: its hits, best first, and where its evidence stops."""
+
+    query: str
+    results: Sequence[RetrievalResult]
+    stop: StopRule | None = None
+
+
 @dataclass(slots=True)
 class PackSelection:
-    """What was considered for a pack, what of it was taken, in order, and why the rest was not."""
+    """What was considered for a pack, what of it was taken, in order, and why the rest was not.
+
+    `served` are the pieces for each question, `costs` the tokens that each piece took.
+    """
 
     found: dict[PieceName, Piece] = field(default_factory=dict)
     taken: dict[PieceName, Piece] = field(default_factory=dict)
     reasons: dict[PieceName, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    served: list[set[PieceName]] = field(default_factory=list)
+    costs: dict[PieceName, int] = field(default_factory=dict)
 
     def take(self, piece: Piece) -> None:
         """Note a piece that is in the pack; a truncated one in place of the whole."""
         self.found.setdefault(piece.name, piece)
         self.taken[piece.name] = piece
         self.reasons.pop(piece.name, None)
+
+    def share(self, piece: Piece) -> None:
+        """Note that a piece which is in the pack is there for another reason, too."""
+        taken = self.taken[piece.name]
+        if piece.weakness < taken.weakness:
+            self.found[piece.name] = self.taken[piece.name] = replace(piece, also_in=taken.also_in)
 
     def leave(self, piece: Piece, reason: str) -> None:
         self.found.setdefault(piece.name, piece)
@@ -99,14 +125,15 @@ class Room:
         self._sizes: dict[DocumentRef, int] = {}
         self._density = 0.0
 
-    def has(self, piece: Piece) -> bool:
-        return self._with(piece)[1] <= self._left
+    def has(self, piece: Piece, *, share: float = 1) -> bool:
+        return self._with(piece)[1] <= self._left * share
 
-    def take(self, piece: Piece) -> bool:
+    def take(self, piece: Piece, *, share: float = 1) -> bool:
+        """Take a piece if it fits into a share of what is left."""
         if self._surely_too_large(piece):
             return False
         size, more = self._with(piece)
-        if more > self._left:
+        if more > self._left * share:
             return False
         name = piece.chunk.document_ref
         self._pieces.setdefault(name, []).append(piece)
@@ -147,62 +174,141 @@ class Room:
         return size, size - self._sizes.get(name, 0)
 
 
+class _Lane:
+    """The pieces for one question, those worth most first, and what it has in the pack."""
+
+    def __init__(self, question: Question, hits: Mapping[PieceName, tuple[float, Piece]]) -> None:
+        self.question = question
+        self.hits = hits
+        self.best = max((worth for worth, _ in hits.values()), default=0.0)
+        self.least = question.stop.least(self.best) if question.stop else 0.0
+        self.served: set[PieceName] = set()
+        self.tokens = 0
+        self.stopped = False
+        self._order = count()
+        # The best first; of equals, the one that came first.
+        self.queue = [(-worth, next(self._order), piece) for worth, piece in hits.values()]
+        heapify(self.queue)
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is evidence for the question, and none of it in the pack yet."""
+        return not self.served and bool(self.queue) and -self.queue[0][0] >= self.least
+
+    def pop(self) -> tuple[float, Piece]:
+        negative, _, piece = heappop(self.queue)
+        return -negative, piece
+
+    def push_around(
+        self, piece: Piece, worth: float, found: Iterator[tuple[PackRole, Chunk]]
+    ) -> None:
+        for role, chunk in found:
+            own, beside = 0.0, Piece(chunk, role, piece.hit)
+            if beside.name in self.hits:
+                own, beside = self.hits[beside.name]
+            value = worth if role == "parent" else (worth + own) / 2
+            heappush(self.queue, (-value, next(self._order), beside))
+
+
 def select(
-    results: Sequence[RetrievalResult],
+    questions: Sequence[Question],
     known: Known,
     room: Room,
     *,
     max_tokens: int,
-    shorten: Callable[[Piece, Callable[[Piece], bool]], Piece | None],
-    stop: StopRule | None = None,
+    shorten: Callable[[str, Piece, Callable[[Piece], bool]], Piece | None],
 ) -> PackSelection:
-    """The pieces for a pack, those worth most first.
+    """The pieces for a pack, those worth most first, for the question that has least of it.
 
-    A hit that does not fit in is shortened with `shorten`, which is given what fits.
+    A hit that does not fit in is shortened with `shorten`, which is given what fits. The first
+    piece for a question gets no more room than those that still wait for theirs.
     """
     selection = PackSelection()
-    best = max((hit.score for hit in results), default=0.0)
-    least = stop.least(best) if stop else 0.0
-    stopped = False
-    found = {piece.name: piece for piece in (primary_of(hit, known) for hit in reversed(results))}
-    hits = _without_copies(list(reversed(found.values())), selection)
-    texts = {_words(piece): piece.chunk.document_ref for piece in hits.values()}
-    around, order = _surroundings(known), count()
-    # The best first; of equals, the one that came first.
-    queue = [(-piece.hit.score, next(order), piece) for piece in hits.values()]
-    heapify(queue)
-    while queue:
+    lanes = _lanes(questions, known, selection)
+    hits = (piece for lane in lanes for _, piece in lane.hits.values())
+    texts = {_words(piece): piece.chunk.document_ref for piece in hits}
+    around = _surroundings(known)
+    while waiting := [lane for lane in lanes if lane.queue]:
         checkpoint()
-        negative, _, piece = heappop(queue)
-        worth = -negative
+        lane = min(waiting, key=lambda lane: lane.tokens)
+        share = 1 / sum(other.waits for other in waiting) if lane.waits else 1
+        worth, piece = lane.pop()
+        if piece.name in lane.served:
+            continue
+        if worth < lane.least:
+            lane.stopped = lane.stopped or room.is_for_a_sentence
+            if piece.name not in selection.reasons and piece.name not in selection.taken:
+                below = f"{worth:.2f} is below {lane.least:.2f}, where evidence stops"
+                selection.leave(piece, below)
+            continue
         if piece.name in selection.taken:
-            continue
-        if worth < least:
-            stopped = stopped or room.is_for_a_sentence
-            if piece.name not in selection.reasons:
-                selection.leave(piece, f"{worth:.2f} is below {least:.2f}, where evidence stops")
-            continue
-        if texts.setdefault(_words(piece), piece.chunk.document_ref) != piece.chunk.document_ref:
-            selection.leave(piece, COPY)
-            continue
-        if not room.take(piece):
-            may_be_cut = piece.role == "primary" and room.is_for_a_sentence
-            cut = shorten(piece, room.has) if may_be_cut else None
-            if cut is None or not room.take(cut):
+            selection.share(piece)
+        else:
+            if (
+                texts.setdefault(_words(piece), piece.chunk.document_ref)
+                != piece.chunk.document_ref
+            ):
+                selection.leave(piece, COPY)
+                continue
+            before = room.left
+            made = _fitted(piece, room, share, partial(shorten, lane.question.query))
+            if made is None:
                 selection.leave(piece, no_room(max_tokens))
-            else:
-                selection.take(cut)
-            continue
-        selection.take(piece)
-        for role, chunk in around(piece.chunk):
-            beside = Piece(chunk, role, piece.hit)
-            beside = hits.get(beside.name, beside)
-            own = beside.hit.score if beside.role == "primary" else 0.0
-            value = worth if role == "parent" else (worth + own) / 2
-            heappush(queue, (-value, next(order), beside))
-    if stop and stopped:
-        selection.notes += stop.notes(best, room.left)
+                continue
+            selection.take(made)
+            selection.costs[piece.name] = before - room.left
+        lane.served.add(piece.name)
+        lane.tokens += selection.costs[piece.name]
+        if not selection.taken[piece.name].truncated:
+            lane.push_around(piece, worth, around(piece.chunk))
+    for lane in lanes:
+        selection.served.append(lane.served)
+        if lane.question.stop and lane.stopped:
+            notes = lane.question.stop.notes(lane.best, room.left)
+            name = f"{excerpt(lane.question.query)}: " if len(lanes) > 1 else ""
+            selection.notes += [name + note for note in notes]
     return selection
+
+
+def _fitted(
+    piece: Piece,
+    room: Room,
+    share: float,
+    shorten: Callable[[Piece, Callable[[Piece], bool]], Piece | None],
+) -> Piece | None:
+    """The piece, or of a hit what fits of it, once it is in the room; None if nothing fits."""
+    if room.take(piece, share=share):
+        return piece
+    if piece.role != "primary" or not room.is_for_a_sentence:
+        return None
+    cut = shorten(piece, partial(room.has, share=share))
+    return cut if cut is not None and room.take(cut, share=share) else None
+
+
+def _lanes(questions: Sequence[Question], known: Known, selection: PackSelection) -> list[_Lane]:
+    """The hits of each question; for copies of a text, the one that was found first."""
+    own = [[primary_of(hit, known) for hit in question.results] for question in questions]
+    firsts = _without_copies(interleaved(own), selection)
+    lanes = []
+    for question, pieces in zip(questions, own, strict=True):
+        hits: dict[PieceName, tuple[float, Piece]] = {}
+        for piece in pieces:
+            first = firsts[_words(piece)]
+            if first.name == piece.name:
+                shown = replace(piece, also_in=first.also_in)
+            else:
+                shown = piece if first.chunk.document_ref == piece.chunk.document_ref else first
+            hits.setdefault(shown.name, (piece.hit.score, shown))
+        lanes.append(_Lane(question, hits))
+    return lanes
+
+
+T = TypeVar("T")
+
+
+def interleaved(lists: Sequence[Sequence[T]]) -> list[T]:
+    """The first of each list, then the second of each, and so on."""
+    return [item for row in zip_longest(*lists) for item in row if item is not None]
 
 
 def _surroundings(known: Known) -> Callable[[Chunk], Iterator[tuple[PackRole, Chunk]]]:
@@ -224,8 +330,8 @@ def _surroundings(known: Known) -> Callable[[Chunk], Iterator[tuple[PackRole, Ch
     return around
 
 
-def _without_copies(pieces: Sequence[Piece], selection: PackSelection) -> dict[PieceName, Piece]:
-    """The pieces, of those with the same text only the first, which names the others' documents.
+def _without_copies(pieces: Sequence[Piece], selection: PackSelection) -> dict[str, Piece]:
+    """By text, the first piece that has it, which names the documents of the others.
 
     A document of the same name is named by its source.
     """
@@ -239,12 +345,7 @@ def _without_copies(pieces: Sequence[Piece], selection: PackSelection) -> dict[P
             also_in = tuple(dict.fromkeys((*first.also_in, name)))
             firsts[_words(piece)] = replace(first, also_in=also_in)
             selection.leave(piece, COPY)
-    named = {first.name: first for first in firsts.values()}
-    return {
-        piece.name: named.get(piece.name, piece)
-        for piece in pieces
-        if piece.name not in selection.reasons
-    }
+    return firsts
 
 
 def _words(piece: Piece) -> str:

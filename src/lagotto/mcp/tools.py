@@ -15,7 +15,7 @@ from lagotto._internal.concurrency import in_thread
 from lagotto.base.protocol import BaseVerbs
 from lagotto.base.tool import schema_of
 from lagotto.chunkers.structure import Structure
-from lagotto.context import ContextPack
+from lagotto.context import ContextPack, Coverage
 from lagotto.context.cite import CitationKey, cited, key_of, key_of_text
 from lagotto.context.formats import CUT
 from lagotto.context.passages import stitched
@@ -61,6 +61,7 @@ from lagotto.mcp.quotation import (
     visible,
     visible_fields,
 )
+from lagotto.prefs import MOST_QUERIES, several_queries
 from lagotto.request_context import RequestContext
 from lagotto.results import Results, RetrievalResult
 from lagotto.retrieval.documents import Highlighter
@@ -392,14 +393,28 @@ class QuotedPassage:
         return replace(self, text=self.text[:length], is_cut=length < len(self.text))
 
 
+class ContextArguments(SearchArguments):
+    """What `context` takes: a query, or several that share the budget, which has no cursor then."""
+
+    query: str = ""
+    queries: list[str] | None = Field(default=None, min_length=1, max_length=MOST_QUERIES)
+
+    @model_validator(mode="after")
+    def _query_or_queries(self) -> Self:
+        several_queries(self.query or None, self.queries, self.cursor if self.queries else None)
+        return self
+
+
 @tool(
-    "Cited passages for a question, with what surrounds them, in one call. "
+    "Cited passages for a question, or for several queries, with what surrounds them, in one call. "
     'filters: {"field": value}.',
-    SearchArguments,
+    ContextArguments,
 )
-async def context(agent: Agent, args: SearchArguments) -> str:
+async def context(agent: Agent, args: ContextArguments) -> str:
     """The pack of a query, or, from a cursor on, the hits that it had no room for."""
     question = args.of_base(agent, args.top_k)
+    if args.queries:
+        question |= {"query": None, "queries": args.queries}
     if args.cursor:
         (seen,) = parse_cursor(args.cursor, of=[*args.scope, args.top_k])
         found = await agent.base.retrieve(**question)
@@ -413,24 +428,44 @@ async def context(agent: Agent, args: SearchArguments) -> str:
     pack = await agent.base.context(**question, max_tokens=int(PACKED * args.max_tokens))
     if not any(candidate.score > 0 for candidate in pack.trace.candidates):
         return _answer(args, (), total=0, seen=0)
+    passages = _of_pack(pack)
+    if args.queries:
+        passages = [replace(one, ranks={rank}) for rank, one in enumerate(passages, 1)]
+        return _answer(args, passages, total=len(passages), seen=0, coverage=pack.trace.coverage)
     hits = pack.trace.expansion_stats["primary"].found
-    return _answer(args, _of_pack(pack), total=hits, seen=0)
+    return _answer(args, passages, total=hits, seen=0)
 
 
 def _answer(
-    args: SearchArguments, passages: Sequence[QuotedPassage], *, total: int, seen: int
+    args: SearchArguments,
+    passages: Sequence[QuotedPassage],
+    *,
+    total: int,
+    seen: int,
+    coverage: Sequence[Coverage] = (),
 ) -> str:
-    """As many passages as fit; of the first one at least the beginning."""
+    """As many passages as fit; of the first one at least the beginning.
+
+    Of several queries, `coverage` says which passages are for each of them.
+    """
     room = label_room(args.max_tokens)
+
+    def covered(shown: int) -> list[str]:
+        return [
+            f"{label(one.query, most=room)}: "
+            + ("".join(f"[{marker}]" for marker in one.markers if marker <= shown) or "nothing")
+            for one in coverage
+        ]
 
     def render(chosen: Sequence[QuotedPassage]) -> str:
         ranks = set[int]().union(*(passage.ranks for passage in chosen))
         blocks = [passage.block(at, room=room) for at, passage in enumerate(chosen, seen + 1)]
         missing = next((rank for rank in range(seen + 1, total + 1) if rank not in ranks), None)
         scope = [*args.scope, args.top_k]
-        more = make_cursor(missing - 1, of=scope) if missing and chosen else None
+        more = make_cursor(missing - 1, of=scope) if missing and chosen and not coverage else None
         note = NOTICE if chosen else NOTHING.capitalize()
-        return "\n".join([status("hits", len(ranks), total, more), note, *blocks])
+        head = status("passages" if coverage else "hits", len(ranks), total, more)
+        return "\n".join([head, note, *covered(len(chosen)), *blocks])
 
     number = most(len(passages), lambda n: render(passages[:n]), budget=args.max_tokens)
     if number or not passages:

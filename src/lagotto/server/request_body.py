@@ -59,7 +59,7 @@ def limited(http: HttpRequest, *, most: int, timeout: float) -> HttpRequest:
 
 _OWN = {"query_text", "filters"}
 """Settings that requests write in another way."""
-_OF_A_VERB = {"max_tokens", "format", "document_id"}
+_OF_A_VERB = {"max_tokens", "format", "queries", "document_id"}
 """What a body has for one verb, as SearchRequest has it."""
 _TEXTS = {"q", "query", "document", "collection", "prefs", "citation"}
 """Parameters of permalinks that are never JSON: a query may well start with a bracket."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from uuid import uuid4
 
 import numpy as np
-from pydantic import ConfigDict, Field, create_model
+from pydantic import ConfigDict, Field, create_model, model_validator
 
 from lagotto._internal.concurrency import in_thread, with_checkpoints
 from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import key_of
 from lagotto.documents import Record, Span
-from lagotto.prefs import SearchRequest
+from lagotto.prefs import MOST_QUERIES, SearchRequest, several_queries
 from lagotto.rerankers import create_reranker
 from lagotto.rerankers.base import Candidate
 from lagotto.results import (
@@ -95,10 +95,23 @@ async def search(call: Call) -> object:
 
 
 class ContextBody(SearchBody):
-    """A search for a context pack."""
+    """A search for a context pack; several `queries`, in place of `query`, share its budget."""
 
+    query: str = ""
+    queries: tuple[str, ...] = Field(default=(), max_length=MOST_QUERIES)
     max_tokens: int | None = Field(default=None, ge=1)
     format: Literal["plain", "markdown", "xml"] = "plain"
+
+    @property
+    def largest_count(self) -> int:
+        """As for one query, of all of them together."""
+        return super().largest_count * max(1, len(self.queries))
+
+    @model_validator(mode="after")
+    def _query_or_queries(self) -> Self:
+        query = self.query if "query" in self.model_fields_set else None
+        several_queries(query, self.queries, self.query_vector)
+        return self
 
 
 class ContextAnswer(ContextPack, SearchResponse):
