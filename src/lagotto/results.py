@@ -355,7 +355,8 @@ class RetrievalStats(Record):
     """Statistics of a search: milliseconds per stage, counts, parameters, and degradations.
 
     `corrections` has the misspelt words of the query, with the index terms that were searched for
-    instead. Without `debug` only `degraded` and `corrections` are set. The stages of `timing_ms`,
+    instead, and `synonyms` those words of the query that have some. Without `debug` only these and
+    `degraded` are set. The stages of `timing_ms`,
     `other` among them, add up to its `total`. `candidates` are all that the legs brought, by their
     fused scores, if `explain` asks for them, and `fusion` is what else went into these; it is None
     for chunks made at query time.
@@ -366,6 +367,7 @@ class RetrievalStats(Record):
     params: dict[str, Any] = Field(default_factory=dict)
     degraded: tuple[str, ...] = ()
     corrections: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    synonyms: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     candidates: tuple[ScoredCandidate, ...] = ()
     fusion: FusionInputs | None = None
     trace_id: str | None = None
@@ -380,6 +382,7 @@ def merged_stats(found: Iterable[RetrievalStats]) -> RetrievalStats:
             "counts": _summed(first.counts, other.counts),
             "degraded": tuple(dict.fromkeys((*first.degraded, *other.degraded))),
             "corrections": first.corrections | other.corrections,
+            "synonyms": first.synonyms | other.synonyms,
             "candidates": first.candidates + other.candidates,
             "fusion": None,
         }

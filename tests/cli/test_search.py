@@ -61,3 +61,23 @@ def test_a_context_for_several_questions_says_what_each_got(base: Path) -> None:
     assert done.code == 0
     assert re.search(r"^which dog finds truffles\?: \[1\].*, about \d+ tokens$", done.err, re.M)
     assert re.search(r"^white truffle: \[\d\].*, about \d+ tokens$", done.err, re.M)
+
+
+def test_the_command_sets_shows_and_clears(base: Path, tmp_path: Path) -> None:
+    file = tmp_path / "synonyms.txt"
+    file.write_text("PTO, paid time off\ncar, automobile", encoding="utf-8")
+    done = run("--kb", base, "synonyms", file)
+    assert (done.code, done.err) == (0, "2 groups\n")
+    shown = run("--kb", base, "synonyms")
+    assert shown.out == "# default\nPTO, paid time off\ncar, automobile\n"
+    file.write_text(shown.out, encoding="utf-8")
+    assert run("--kb", base, "synonyms", file, "--collection", "b").code == 0
+    assert run("--kb", base, "synonyms", "--json").json["b"] == [
+        ["PTO", "paid time off"], ["car", "automobile"],
+    ]  # fmt: skip
+    hits = run("--kb", base, "retrieve", "automobile", "--explain")
+    assert "synonyms: automobile -> car" in hits.err
+    assert run("--kb", base, "synonyms", "--clear").code == 0
+    assert run("--kb", base, "synonyms").out.startswith("# b\n")
+    assert run("--kb", base, "synonyms", file, "--clear").code == 2
+    assert run("--kb", base, "synonyms", tmp_path / "none.txt").code == 2

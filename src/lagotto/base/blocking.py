@@ -260,6 +260,8 @@ class KnowledgeBase(BlockingBase[AsyncKnowledgeBase]):
 
     sync = blocking(AsyncKnowledgeBase.sync)
     rebuild = blocking(AsyncKnowledgeBase.rebuild)
+    synonyms = blocking(AsyncKnowledgeBase.synonyms)
+    set_synonyms = blocking(AsyncKnowledgeBase.set_synonyms)
 
 
 def _close_unclosed(base: AsyncBase, loop: LoopThread, guard: LoopGuard) -> None:

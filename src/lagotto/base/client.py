@@ -267,6 +267,14 @@ class AsyncClient(AsyncBase):
         """Raise ConfigError: a base is rebuilt where it is."""
         raise ConfigError(f"{self.location} is a server; run `lagotto rebuild` where its base is")
 
+    async def synonyms(self) -> NoReturn:
+        """Raise ConfigError: synonyms are read and set where the base is."""
+        raise ConfigError(f"{self.location} is a server; run `lagotto synonyms` where its base is")
+
+    async def set_synonyms(self, /, *groups: object, **options: object) -> NoReturn:
+        """Raise ConfigError: synonyms are read and set where the base is."""
+        await self.synonyms()
+
     async def add_documents(
         self,
         documents: Sequence[Document],
@@ -334,6 +342,8 @@ class Client(BlockingBase[AsyncClient]):
 
     sync = blocking(AsyncClient.sync)
     rebuild = blocking(AsyncClient.rebuild)
+    synonyms = blocking(AsyncClient.synonyms)
+    set_synonyms = blocking(AsyncClient.set_synonyms)
 
 
 def open(  # noqa: A001

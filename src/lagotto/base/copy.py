@@ -4,7 +4,7 @@ Nothing is chunked or embedded again, so no embedder is needed. The source is re
 batches, and each batch is durable before the next one starts, so an interrupted copy can be
 resumed. At the end every document is read back from the target and compared by hashes. Until then a
 target that was empty is marked as an unfinished copy, which can't be opened as a base. The chunk
-cache, and the keys and tasks of a server, are not copied; judgements are.
+cache, and the keys and tasks of a server, are not copied; judgements and synonyms are.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lagotto.errors import ModelMismatchError, StoreDamagedError, StoreError
 from lagotto.filters import And
 from lagotto.stores.base import (
     JUDGEMENT,
+    SYNONYMS,
     BaseConfig,
     Entry,
     Store,
@@ -110,8 +111,9 @@ class _Copy:
         for collection in sorted({name.collection for name in names}):
             if given := await self._source.source_files.path_metadata(collection):
                 await files.set_path_metadata(collection, given)
-        for item in await self._source.keyed_values.items(JUDGEMENT):  # the target's own stay
-            await self._target.keyed_values.put(JUDGEMENT, item.name, item.value, expected=0)
+        for kind in (JUDGEMENT, SYNONYMS):
+            for item in await self._source.keyed_values.items(kind):  # the target's own stay
+                await self._target.keyed_values.put(kind, item.name, item.value, expected=0)
         names = list(self._seals)
         self._report(documents=len(names))
         async with self._target.view(And()) as view:

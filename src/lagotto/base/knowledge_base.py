@@ -25,8 +25,17 @@ from lagotto.rerankers import Reranker
 from lagotto.results import Results, RetrievalResult
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.retriever import HybridRetriever, as_bundle, as_list
-from lagotto.stores.base import BaseConfig, Store, StoreInfo, WriteGuard, check_complete
+from lagotto.stores.base import (
+    SYNONYMS,
+    BaseConfig,
+    Store,
+    StoreInfo,
+    WriteGuard,
+    check_complete,
+    synonyms_of,
+)
 from lagotto.stores.registry import create_store
+from lagotto.terms.synonyms import Synonyms, parse_synonyms
 
 if TYPE_CHECKING:
     from lagotto.base.ingest import AddReport, Ingest, OnProgress
@@ -348,6 +357,30 @@ class AsyncKnowledgeBase(AsyncBase):
         from lagotto.base.judgements import Judgements
 
         return await Judgements(self.store.keyed_values).list(query=query)
+
+    async def synonyms(self) -> dict[str, list[tuple[str, ...]]]:
+        """Return the synonyms of each collection that has some."""
+        found = synonyms_of(await self.store.keyed_values.items(SYNONYMS))
+        return {name: list(synonyms.groups) for name, synonyms in found.items()}
+
+    async def set_synonyms(
+        self,
+        groups: Iterable[Sequence[str]] | str,
+        *,
+        collection: str = DEFAULT_COLLECTION,
+    ) -> int:
+        """Replace the synonyms of a collection; without groups, it has none. Return their number.
+
+        A group is words and phrases that mean the same: `("PTO", "paid time off")`. As a text, it
+        is a line with commas between them. Searches in all collections use those of all.
+        """
+        checked = Synonyms(parse_synonyms(groups) if isinstance(groups, str) else groups).groups
+        if checked:
+            stored = {"groups": checked}
+            await self.store.keyed_values.put(SYNONYMS, storable(collection), stored)
+        else:
+            await self.store.keyed_values.remove(SYNONYMS, storable(collection))
+        return len(checked)
 
     @property
     def location(self) -> str:

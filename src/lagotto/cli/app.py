@@ -24,6 +24,7 @@ COMMANDS = {
     "remove": "documents:remove",
     "rebuild": "maintenance:rebuild",
     "info": "maintenance:info",
+    "synonyms": "maintenance:synonyms",
     "presets": "models:presets",
     "models": "models:models",
     "copy": "maintenance:copy",

@@ -14,6 +14,7 @@ from lagotto.cli.connect import check_exists, open_existing, open_store
 from lagotto.cli.ingest import ingest
 from lagotto.cli.options import (
     AS_JSON,
+    DEFAULT_COLLECTION,
     FILTERS,
     IN_COLLECTION,
     KB,
@@ -25,8 +26,8 @@ from lagotto.cli.options import (
     option,
     parse_filters,
 )
-from lagotto.cli.output import one_line, print_json, print_report, printable, stdout, warn
-from lagotto.errors import StoreError
+from lagotto.cli.output import one_line, print_json, print_report, printable, say, stdout, warn
+from lagotto.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from lagotto.base.blocking import KnowledgeBase
@@ -183,6 +184,41 @@ def rebuild(new: RebuildOptions, kb: str = KB, as_json: bool = AS_JSON) -> None:
     with resumable(meter), KnowledgeBase(kb) as base:
         report = base.rebuild(embedder=chosen.pop("new_embedder"), progress=meter, **chosen)
     print_report(report, as_json=as_json)
+
+
+def synonyms(
+    base: BaseOptions,
+    file: Path | None = argument(
+        "Lines such as: PTO, paid time off. Shown without one.", metavar="[FILE]", default=None
+    ),
+    collection: str = option("Their collection.", metavar="NAME", default=DEFAULT_COLLECTION),
+    clear: bool = option("Remove those of the collection.", default=False),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Show or set words that mean the same. A file replaces those of the collection."""
+    if clear and file is not None:
+        raise ConfigError("give a file or --clear, not both")
+    with open_existing(base) as kb:
+        if clear or file is not None:
+            text = read_text(file) if file else ""
+            count = kb.set_synonyms(text, collection=collection)
+            print_json({"groups": count}) if as_json else say(counted(count, "group"))
+            return
+        found = kb.synonyms()
+    if as_json:
+        print_json(found)
+        return
+    for name, groups in found.items():
+        typer.echo(f"# {printable(name)}")
+        for group in groups:
+            typer.echo(printable(", ".join(group)))
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as exc:
+        raise ConfigError(f"{path} can't be read as text: {exc}") from exc
 
 
 Format = Literal["jsonl", "beir"]

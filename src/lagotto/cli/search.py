@@ -122,6 +122,8 @@ def retrieve(
     warn(found.degraded)
     for word, terms in found.stats.corrections.items() if explain else ():
         say(f"corrected: {word} -> {', '.join(terms)}")
+    for word, others in found.stats.synonyms.items() if explain else ():
+        say(f"synonyms: {word} -> {', '.join(others)}")
     console = stdout()
     for hit in found:
         print_hit(console, hit, query=query, explain=explain)

@@ -45,6 +45,8 @@ class Diagnostics:
         self._since = time.perf_counter()
         self.corrections: dict[str, tuple[str, ...]] = {}
         """The misspelt words of the query, and the index terms that each was replaced by."""
+        self.synonyms: dict[str, tuple[str, ...]] = {}
+        """The words and phrases of the query that have synonyms, with these."""
         self.candidates: tuple[ScoredCandidate, ...] = ()
         """Every candidate with its scores, if the search was asked to explain them."""
         self.fusion: FusionInputs | None = None
@@ -110,6 +112,7 @@ class Diagnostics:
         return RetrievalStats(
             degraded=self.notes,
             corrections=self.corrections,
+            synonyms=self.synonyms,
             candidates=self.candidates,
             fusion=self.fusion,
             **measured,

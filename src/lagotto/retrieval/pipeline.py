@@ -519,6 +519,7 @@ class Search:
                 embedder=self._components.embedder,
                 capabilities=self._components.capabilities,
                 diagnostics=self.diagnostics,
+                collection=self._prefs.collection or self.request.context.collection,
             )
             plan = await planner.plan(vector=self.request.vector, expansion=expansion)
             view = self._view

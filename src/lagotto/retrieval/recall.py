@@ -34,7 +34,7 @@ from lagotto.retrieval.query.expansion import (
     answer_words,
     declarative,
 )
-from lagotto.retrieval.query.syntax import ParsedQuery, parse_query, weighed
+from lagotto.retrieval.query.syntax import ParsedQuery, parse_query, weighed, with_synonyms
 from lagotto.retrieval.query.types import classify, identifiers, quotations
 from lagotto.stores.base import MOST_LANGUAGES, Capabilities, HybridQuery, Scale, View
 from lagotto.terms import QueryTerm, compounds, content_terms, query_language, query_terms
@@ -237,6 +237,7 @@ class QueryPlanner:
         embedder: Embedder,
         capabilities: Capabilities,
         diagnostics: Diagnostics,
+        collection: str | None = None,
     ) -> None:
         self._view = view
         self._prefs = prefs
@@ -258,6 +259,16 @@ class QueryPlanner:
                 f"server, with fts.rank_func ts_rank or ts_rank_cd (it is {prefs.fts.rank_func})"
             )
         self._parsed, self._refused = read_query(prefs, self._native, self._languages)
+        self._related: tuple[tuple[Term, ...], ...] = ()
+        self._synonyms: dict[str, tuple[str, ...]] = {}
+        for name, synonyms in view.synonyms.items() if prefs.mode != "semantic" else ():
+            if collection in (None, name):
+                self._synonyms |= synonyms.find(self._parsed.text, self._languages)
+        if self._synonyms:
+            diagnostics.synonyms = self._synonyms
+            count = len(self._parsed.words)
+            self._parsed = with_synonyms(self._parsed, self._synonyms, self._languages)
+            self._related = self._parsed.words[count:]
         # Operators and what the query rejects mean nothing to an embedder.
         self._query = self._parsed.text if self._parsed.has_text else prefs.query_text
         self._type = classify(self._query, self._languages).type
@@ -350,16 +361,33 @@ class QueryPlanner:
             return legs
         if fuzzy.mode == "always":
             return replace(legs, fuzzy=await self._similar(words))
-        corrected, share = await correct(self._view, words, self._pieces)
+        meant = self._meant
+        pieces = zip(words, self._pieces, strict=True)
+        known = [1 if word.variants[0] in meant else count for word, count in pieces]
+        corrected, share = await correct(self._view, words, known)
         if not corrected:
             return legs
         self._diagnostics.corrections |= {
             word.word: tuple(term.text for term in terms) for word, terms in corrected.items()
         }
-        asked = [corrected.get(word) or weighed(word.variants, word.count) for word in words]
+        asked = [
+            corrected.get(word) or meant.get(word.variants[0]) or weighed(word.variants, word.count)
+            for word in words
+        ]
+        asked += self._related
         names = Counter(compounds(self._query)).items()  # in the spelling of the query
         query = TextQuery((*asked, *(weighed((name,), times) for name, times in names)))
         return replace(legs, fuzzy=self._conditioned(query, corrected), misspelt=share)
+
+    @cached_property
+    def _meant(self) -> dict[str, tuple[Term, ...]]:
+        """Words of the query that are no misspellings, for they have synonyms; with these."""
+        spelt = {
+            word.variants[0]
+            for name in self._synonyms
+            for word in query_terms(name, self._languages)
+        }
+        return {word[0].text: word for word in self._parsed.words if word[0].text in spelt}
 
     async def _similar(self, words: Sequence[QueryTerm]) -> TextQuery | TrigramTextQuery:
         """The words compared with whole texts, or with the index terms."""

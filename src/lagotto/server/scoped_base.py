@@ -296,6 +296,8 @@ class ScopedBase(BaseVerbs):
         if prefs.strict and degraded and not self._visibility.everything:
             raise strict_error(degraded[0])
         changes: dict[str, Any] = {"degraded": degraded}
+        if not self._visibility.everything:
+            changes["synonyms"] = {}  # they may be of a collection that the caller does not see
         if stats.params:
             changes["params"] = prefs.model_dump(mode="json")
         return stats.model_copy(update=changes)
@@ -327,6 +329,7 @@ def _without_measurements(stats: RetrievalStats) -> RetrievalStats:
     return RetrievalStats(
         degraded=stats.degraded,
         corrections=stats.corrections,
+        synonyms=stats.synonyms,
         candidates=stats.candidates,
         fusion=stats.fusion,
     )

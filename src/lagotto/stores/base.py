@@ -17,6 +17,7 @@ from lagotto.errors import ModelMismatchError, RebuiltError, StoreBusyError, Sto
 from lagotto.filters import And, Filter
 from lagotto.indexes.base import ChunkKeys, Finding, Hits, IndexState
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word
+from lagotto.terms.synonyms import Synonyms
 
 if TYPE_CHECKING:
     from lagotto.stores.postgres.native import PostgresNative
@@ -110,12 +111,21 @@ JUDGEMENT = "judgement"
 """The kind of judgements: unlike keys and tasks, they are copied with the documents of a base."""
 
 
+SYNONYMS = "synonyms"
+"""The kind of synonyms, by collection; they are copied as well, and views show them."""
+
+
 class KeyedValue(NamedTuple):
     """A value with its name and its version, which counts the times it was written, from 1."""
 
     name: str
     version: int
     value: dict[str, Any]
+
+
+def synonyms_of(values: Iterable[KeyedValue]) -> dict[str, Synonyms]:
+    """The synonyms of each collection, as they are stored."""
+    return {value.name: Synonyms(value.value["groups"]) for value in values}
 
 
 class NewValue(NamedTuple):
@@ -436,6 +446,10 @@ class View(ItemRepo, Protocol):
 
         None comes last if there are documents of unknown language.
         """
+
+    @property
+    def synonyms(self) -> Mapping[str, Synonyms]:
+        """The synonyms of each collection that has some."""
 
     @property
     def immediate(self) -> bool:

@@ -69,6 +69,7 @@ class CombinedView:
         """The keys of the same chunks in both, as far as they were asked for."""
         self.generation = vectors.generation
         self.languages = words.languages
+        self.synonyms = words.synonyms
         self.degraded = (*vectors.degraded, *words.degraded)
         self.filter_notes = tuple(dict.fromkeys((*vectors.filter_notes, *words.filter_notes)))
         self.semantic = vectors.semantic

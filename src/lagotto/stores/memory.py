@@ -16,6 +16,7 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ from lagotto.indexes.bm25 import CountedTerms, idf
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_terms, as_word, holds
 from lagotto.stores.base import (
     EVERYTHING,
+    SYNONYMS,
     BaseConfig,
     CachedChunks,
     CacheKey,
@@ -58,7 +60,9 @@ from lagotto.stores.base import (
     fingerprint,
     main_language,
     query_languages,
+    synonyms_of,
 )
+from lagotto.terms.synonyms import Synonyms
 from lagotto.terms.vocabulary import Vocabulary
 
 
@@ -163,6 +167,7 @@ class MemoryStore:
     async def view(self, where: Filter) -> AsyncIterator[MemoryView]:
         view = MemoryView(self._entries, dict(self._items), merged(where))
         view.generation = self._config.generation
+        view.synonyms = synonyms_of(await self.keyed_values.items(SYNONYMS))
         yield view
 
     async def info(self) -> StoreInfo:
@@ -330,6 +335,7 @@ class MemoryView:
     degraded = ()
     native = None
     generation = 0
+    synonyms: Mapping[str, Synonyms] = MappingProxyType({})
 
     def __init__(
         self, entries: dict[tuple[str, str], Entry], items: dict[int, _Item], where: Filter

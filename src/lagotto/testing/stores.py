@@ -58,6 +58,7 @@ from lagotto.indexes.text_query import (
     single_words,
 )
 from lagotto.stores.base import (
+    SYNONYMS,
     Entry,
     Lease,
     NewValue,
@@ -562,6 +563,19 @@ class StoreContract:
             stored = await store.get("default", "short")
             assert stored is not None
             assert stored.language is None
+
+    async def test_synonyms_are_seen_by_the_next_view(self, store: Store) -> None:
+        """Setting them writes no document, but what views have cached must not hide them."""
+        values = store.keyed_values
+        for groups in ([["a", "b"]], [["a", "b"], ["c", "d"]]):
+            await values.put(SYNONYMS, "default", {"groups": groups})
+            async with store.view(And()) as view:
+                found = [list(group) for group in view.synonyms["default"].groups]
+                assert found == groups
+                assert len((await view.text(TextQuery(((Term("dog"),),)), k=9)).keys)
+        await values.remove(SYNONYMS, "default")
+        async with store.view(And()) as view:
+            assert not view.synonyms
 
     async def test_a_sound_base_has_no_problems(self, store: Store) -> None:
         for _ in range(2):  # with indexes that no search has made yet, and after one has

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import islice
 from typing import TypeVar
@@ -15,7 +15,7 @@ from lagotto.errors import QueryError
 from lagotto.indexes.bm25 import repeated
 from lagotto.indexes.text_query import Either, Every, Match, Phrase, Prefix, Term, Without, Word
 from lagotto.prefs import FtsMode
-from lagotto.terms import MAX_QUERY_TERMS, analyze, compounds, query_terms
+from lagotto.terms import MAX_QUERY_TERMS, analyze, compounds, content_terms, query_terms
 from lagotto.terms.words import UNSPACED, runs
 
 
@@ -79,6 +79,62 @@ def _scored(reading: Reading, languages: Sequence[str | None]) -> tuple[tuple[Te
     return tuple(
         weighed(variants, times) for variants, times in islice(found.items(), MAX_QUERY_TERMS)
     )
+
+
+def with_synonyms(
+    parsed: ParsedQuery, synonyms: Mapping[str, Sequence[str]], languages: Sequence[str | None]
+) -> ParsedQuery:
+    """The query with what its words and phrases stand for.
+
+    A word of a word's is one of its alternatives, and so shares its IDF. BM25 has no phrases: the
+    content words of a phrase are words of their own, which together weigh as much as one. In
+    conditions it is a phrase, as another way to meet what the word demands.
+    """
+    same: dict[str, dict[str, None]] = {}
+    conditions: dict[str, list[Match]] = {}
+    added: dict[tuple[str, ...], float] = {}
+    for said, others in synonyms.items():
+        own = query_terms(said, languages)
+        for other in others:
+            asked = query_terms(other, languages)
+            if len(own) == len(asked) == 1:
+                for term in own[0].variants:
+                    same.setdefault(term, {}).update(dict.fromkeys(asked[0].variants))
+            else:
+                content = content_terms(asked)
+                for word in content:
+                    added[word.variants] = max(added.get(word.variants, 0), 1 / len(content))
+            if len(own) == 1 and (found := operand(other, languages)):
+                for term in own[0].variants:
+                    conditions.setdefault(term, []).append(found.match)
+    words = tuple(
+        word + tuple(Term(name, word[0].weight) for name in _others(word, same))
+        for word in parsed.words
+    )
+    known = {term.text for word in words for term in word}
+    words += tuple(
+        tuple(Term(name, weight) for name in variants)
+        for variants, weight in added.items()
+        if known.isdisjoint(variants)
+    )
+    where = parsed.where and _widened(parsed.where, conditions)
+    return replace(parsed, words=words, where=where)
+
+
+def _others(word: Sequence[Term], same: Mapping[str, Iterable[str]]) -> list[str]:
+    """The terms that stand for those of a word, without its own."""
+    found = dict.fromkeys(name for term in word for name in same.get(term.text, ()))
+    return [name for name in found if name not in {term.text for term in word}]
+
+
+def _widened(match: Match, others: Mapping[str, Sequence[Match]]) -> Match:
+    """The condition with other ways to meet what it demands; what it rejects stays as it is."""
+    if isinstance(match, Word):
+        found = dict.fromkeys(other for term in match.terms for other in others.get(term, ()))
+        return either((match, *found)) if found else match
+    if isinstance(match, Every | Either):
+        return type(match)(tuple(_widened(part, others) for part in match.parts))
+    return match
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,20 +11,18 @@ from sqlalchemy import Connection, delete, insert, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from lagotto.documents import Metadata
-from lagotto.stores.base import KeyedValue, NewValue, SourceDocument, SourceFile
+from lagotto.stores.base import SYNONYMS, KeyedValue, NewValue, SourceDocument, SourceFile
 from lagotto.stores.sql import statements
-from lagotto.stores.sql.read import in_batches, setting
+from lagotto.stores.sql.read import ALL, in_batches, keyed_value, setting
 from lagotto.stores.sql.statements import Read, ReadConnection
 from lagotto.stores.sql.tables import KeyedValueRow as Row
 from lagotto.stores.sql.tables import SourceFileRow
-from lagotto.stores.sql.write import put_setting
+from lagotto.stores.sql.write import note_change, put_setting
 
 T = TypeVar("T")
 
 GIVEN = "given_metadata:"
 """The setting, of each collection, with the metadata that was given for paths."""
-
-ALL = 2**62
 
 _INSERT: Mapping[str, Callable[..., Any]] = {
     "sqlite": sqlite.insert,
@@ -99,7 +97,7 @@ class SqlKeyedValues:
 
     async def get(self, kind: str, name: str) -> KeyedValue | None:
         found = await self._peek(partial(statements.KEYED_VALUE.rows, kind=kind, name=name))
-        return _value(found[0]) if found else None
+        return keyed_value(found[0]) if found else None
 
     async def data(self, kind: str, name: str) -> bytes | None:
         read = partial(statements.KEYED_DATA.scalar, kind=kind, name=name)
@@ -112,7 +110,7 @@ class SqlKeyedValues:
         run = self._peek if limit == 1 else self._read
         most = ALL if limit is None else limit
         rows = partial(statements.KEYED_VALUES.rows, kind=kind, after=after, most=most)
-        return [_value(row) for row in await run(rows)]
+        return [keyed_value(row) for row in await run(rows)]
 
     async def put(
         self,
@@ -129,6 +127,12 @@ class SqlKeyedValues:
         changed = {"version": Row.version + 1, **fields}
 
         def write(connection: Connection) -> bool:
+            done = store(connection)
+            if kind == SYNONYMS:  # what views have cached no longer holds
+                note_change(connection)
+            return done
+
+        def store(connection: Connection) -> bool:
             new = _INSERT[connection.dialect.name](Row).values(
                 kind=kind, name=name, version=1, **fields
             )
@@ -148,13 +152,14 @@ class SqlKeyedValues:
         await self._write(lambda connection: connection.execute(insert(Row), rows))
 
     async def remove(self, kind: str, name: str) -> bool:
-        gone = delete(Row).where(*_named(kind, name)).returning(Row.version)
-        return await self._write(lambda connection: connection.execute(gone).first() is not None)
+        def write(connection: Connection) -> bool:
+            gone = delete(Row).where(*_named(kind, name)).returning(Row.version)
+            done = connection.execute(gone).first() is not None
+            if kind == SYNONYMS and done:
+                note_change(connection)
+            return done
 
-
-def _value(row: Sequence[Any]) -> KeyedValue:
-    name, version, value = row
-    return KeyedValue(name, version, json.loads(value) if isinstance(value, str) else value)
+        return await self._write(write)
 
 
 def _named(kind: str, name: str) -> tuple[Any, Any]:

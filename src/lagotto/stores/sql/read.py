@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,9 +17,20 @@ from lagotto._internal.memory import paused_collector
 from lagotto.documents import LANGUAGE_TAG, Chunk, ChunkSection, Document, Vectors, iso, storable
 from lagotto.filters import field_name, kind_of
 from lagotto.indexes.base import ChunkKeys, IndexState
-from lagotto.stores.base import BaseConfig, Passage, StoredChunks, StoreInfo, Version, fingerprint
+from lagotto.stores.base import (
+    SYNONYMS,
+    BaseConfig,
+    KeyedValue,
+    Passage,
+    StoredChunks,
+    StoreInfo,
+    Version,
+    fingerprint,
+    synonyms_of,
+)
 from lagotto.stores.sql import statements
 from lagotto.stores.sql.statements import OUTLINE_NAMES, ReadConnection, Statement
+from lagotto.terms.synonyms import Synonyms
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +65,20 @@ STRUCTURE = ("pages", "headings", "blocks")
 
 MALFORMED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 """What making a record of the wrong values raises."""
+
+
+ALL = 2**62
+
+
+def keyed_value(row: Sequence[Any]) -> KeyedValue:
+    name, version, value = row
+    return KeyedValue(name, version, json.loads(value) if isinstance(value, str) else value)
+
+
+def read_synonyms(connection: ReadConnection) -> dict[str, Synonyms]:
+    """The synonyms of each collection."""
+    rows = statements.KEYED_VALUES.rows(connection, kind=SYNONYMS, after="", most=ALL)
+    return synonyms_of(map(keyed_value, rows))
 
 
 def setting(connection: ReadConnection, name: str) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
@@ -44,6 +44,7 @@ from lagotto.stores.sql.changelog import AnyIndex, RecordReader, SqlChangeLog, m
 from lagotto.stores.sql.filters import filter_notes, resolve_filter
 from lagotto.stores.sql.indexes import IndexPair
 from lagotto.stores.sql.statements import ReadConnection
+from lagotto.terms.synonyms import Synonyms
 from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR
 
 if TYPE_CHECKING:
@@ -72,12 +73,14 @@ class SqlView:
         vectors: VectorSnapshot | None,
         allowed: FilterKeys | None,
         languages: Sequence[str | None],
+        synonyms: Mapping[str, Synonyms],
         generation: int,
         native: PostgresNative | None = None,
         degraded: Sequence[DegradedLeg] = (),
         filter_notes: Sequence[str] = (),
     ) -> None:
         self.languages = languages
+        self.synonyms = synonyms
         self.generation = generation
         self.degraded = degraded
         self.filter_notes = filter_notes
@@ -348,6 +351,9 @@ class ViewFactory:
             allowed=allowed,
             languages=self.cache.get(
                 "languages", state.token, lambda: main_languages(changes.connection)
+            ),
+            synonyms=self.cache.get(
+                "synonyms", state.token, lambda: read.read_synonyms(changes.connection)
             ),
             generation=state.generation,
             native=parts.native,
