@@ -319,9 +319,8 @@ class Ingest:
     `embedder` is the name that the store records. `generation` is the generation of the base that
     chunker and embedder belong to: if the base was rebuilt meanwhile, writing is a RebuiltError.
     What `guard` does not allow to replace is listed as a failure. `staging` is the next generation
-    of the base in `store`, to which its documents are added instead. `contents` are stored
-    documents by their content hash, as far as they are known; `seen` is every document that was
-    read, stored or not.
+    of the base in `store`, to which its documents are added instead. `seen` is every
+    document that was read, stored or not.
     """
 
     store: Store
@@ -332,7 +331,6 @@ class Ingest:
     guard: WriteGuard | None = None
     staging: Staging | None = None
     on_progress: OnProgress | None = None
-    contents: Mapping[str, DocumentRef] = field(default_factory=dict)
     seen: set[DocumentRef] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -488,8 +486,9 @@ class Ingest:
             for document, _ in batch.new
             if self.staging is not None or batch.changes[document.ref] == "content"
         ]
-        contents = (self.contents.get(document.content_hash) for document, _ in batch.new)
-        stored += [name for name in contents if name is not None]
+        if self.staging is None:  # a copy of what is stored has its vectors
+            contents = {document.content_hash for document, _ in batch.new}
+            stored += await self.store.source_files.with_contents(sorted(contents))
         known = await self._reuse.known(batch.new, stored=stored)
         if len(batch.new) == 1 and batch.to_embed > self._step:
             made = [await self._embed_large(*batch.new[0], known)]

@@ -276,7 +276,6 @@ class AsyncKnowledgeBase(AsyncBase):
         known = await PathMetadata.load(self.store.source_files, folders, options)
         state = FolderSync(self.store, options=options, metadata=known, checksum=checksum)
         await state.start()
-        ingest.contents = state.contents
         loading = load(
             folders,
             include=include,

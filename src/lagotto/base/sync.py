@@ -104,20 +104,13 @@ class FolderSync:
         self._checksum = checksum
         self._known: dict[str, SourceFile] = {}
         self._stored: dict[str, str] = {}
-        self.contents: dict[str, DocumentRef] = {}
-        """A stored document of each content: a file that was moved or copied has its vectors."""
         self._met: dict[str, SourceFile] = {}
         self._read: set[str] = set()
         self._unchanged: set[str] = set()
 
     async def start(self) -> None:
         self._known = await self._files.load(self._collection)
-        documents = await self._files.documents(self._collection)
-        self._stored = _digests(documents)
-        self.contents = {
-            document.content_hash: DocumentRef(self._collection, document.id)
-            for document in documents
-        }
+        self._stored = _digests(await self._files.documents(self._collection))
 
     def needs_reading(self, source: Source, path: Path) -> bool:
         """Whether a file has changed since it was read, or `checksum` is set."""

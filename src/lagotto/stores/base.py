@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_ch
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.documents import Chunk, Document, Metadata, Record, Vector, Vectors, digest
+from lagotto.documents import (
+    Chunk,
+    Document,
+    DocumentRef,
+    Metadata,
+    Record,
+    Vector,
+    Vectors,
+    digest,
+)
 from lagotto.errors import ModelMismatchError, RebuiltError, StoreBusyError, StoreError
 from lagotto.filters import And, Filter
 from lagotto.indexes.base import ChunkKeys, Finding, Hits, IndexState
@@ -91,6 +100,9 @@ class SourceFiles(Protocol):
 
     async def documents(self, collection: str) -> list[SourceDocument]:
         """All documents of a collection, in any order."""
+
+    async def with_contents(self, hashes: Sequence[str]) -> list[DocumentRef]:
+        """A document of each of these contents that any collection has."""
 
     async def load(self, collection: str) -> dict[str, SourceFile]:
         """The files of a collection, by their sources."""

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.documents import Chunk, Document, Metadata, Vector, Vectors, in_context
+from lagotto.documents import Chunk, Document, DocumentRef, Metadata, Vector, Vectors, in_context
 from lagotto.errors import ReplaceRefusedError
 from lagotto.filters import (
     Filter,
@@ -492,6 +492,11 @@ class MemorySourceFiles:
             for item in documents
             if item.collection == collection
         ]
+
+    async def with_contents(self, hashes: Sequence[str]) -> list[DocumentRef]:
+        documents = [entry.document for entry in self._entries.values()]
+        found = {item.content_hash: item.ref for item in documents}
+        return [found[name] for name in hashes if name in found]
 
     async def load(self, collection: str) -> dict[str, SourceFile]:
         return {source: file for (name, source), file in self._files.items() if name == collection}

@@ -55,6 +55,25 @@ async def stored_vectors(store: Store, name: str = "long") -> Vectors:
 class ReuseContract:
     """What holds in every store."""
 
+    async def test_a_copy_is_not_embedded_again(self, store: Store) -> None:
+        """Under another id, in another collection: what counts is the text under its title."""
+        embedder, document = CountingEmbedder(), long_document(paragraphs(20))
+        await ingest(store, embedder).run([document])
+        embedder.texts.clear()
+        copies = [{"id": "copy"}, {"collection": "other"}, {"id": "titled", "title": "The sea"}]
+        for changes in copies:
+            await ingest(store, embedder).run(
+                [
+                    Document(
+                        **{"title": document.title, "text": document.text, "id": "long"} | changes
+                    )
+                ]
+            )
+            assert bool(embedder.texts) == ("title" in changes)
+        vectors = await stored_vectors(store)
+        assert np.array_equal(await stored_vectors(store, "copy"), vectors)
+        assert not np.array_equal(await stored_vectors(store, "titled"), vectors)
+
     async def test_one_changed_paragraph_of_a_hundred(self, store: Store) -> None:
         embedder, texts = CountingEmbedder(), paragraphs(100)
         await ingest(store, embedder).run([long_document(texts)])

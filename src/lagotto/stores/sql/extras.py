@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy import Connection, delete, insert, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from lagotto.documents import Metadata
+from lagotto.documents import DocumentRef, Metadata
 from lagotto.stores.base import SYNONYMS, KeyedValue, NewValue, SourceDocument, SourceFile
 from lagotto.stores.sql import statements
 from lagotto.stores.sql.read import ALL, in_batches, keyed_value, setting
@@ -46,6 +46,10 @@ class SqlSourceFiles:
     async def documents(self, collection: str) -> list[SourceDocument]:
         rows = partial(statements.SOURCE_DOCUMENTS.rows, collection=collection)
         return [SourceDocument(*row) for row in await self._read(rows)]
+
+    async def with_contents(self, hashes: Sequence[str]) -> list[DocumentRef]:
+        rows = partial(statements.WITH_CONTENTS.rows, hashes=list(hashes))
+        return [DocumentRef(*row) for row in await self._read(rows)]
 
     async def load(self, collection: str) -> dict[str, SourceFile]:
         rows = partial(statements.SOURCE_FILES.rows, collection=collection)

@@ -380,6 +380,10 @@ KEYED_VALUES = Statement(f"{_VALUE} AND name > :after ORDER BY name LIMIT :most"
 SOURCE_DOCUMENTS = Statement(
     "SELECT id, source, content_hash, fingerprint FROM document WHERE collection = :collection"
 )
+WITH_CONTENTS = Statement(
+    "SELECT collection, id FROM document WHERE key IN (SELECT min(key) FROM document "
+    "WHERE content_hash IN (:hashes text) GROUP BY content_hash)"
+)
 SOURCE_FILES = Statement(
     "SELECT source, path, size, mtime_ns, options, documents FROM source_file "
     "WHERE collection = :collection"

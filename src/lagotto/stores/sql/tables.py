@@ -104,6 +104,7 @@ class DocumentRow(Tables):
     __table_args__ = (
         UniqueConstraint("collection", "id"),
         Index("document_by_language", "language"),
+        Index("document_by_content", "content_hash"),
     )
 
     key: Mapped[int] = mapped_column(primary_key=True)
