@@ -176,7 +176,13 @@ def test_a_context_of_several_questions(server: Running) -> None:
     assert all(served["markers"] for served in pack["trace"]["coverage"])
     link = server.http.get("/v1/context", params={"queries": '["dog", "oak"]', "max_tokens": 200})
     assert link.json()["context_pack"] == pack["context_pack"]
-    for body in ({}, {**asked, "query": "dog"}, {"queries": []}, {"queries": ["a"] * 21}):
+    wrong: list[dict[str, Any]] = [
+        {},
+        {**asked, "query": "dog"},
+        {"queries": []},
+        {"queries": ["a"] * 21},
+    ]
+    for body in wrong:
         answer = server.post("/v1/context", body)
         assert (answer.status_code, problem(answer)["error"]) == (422, "InvalidRequest"), body
 

@@ -32,6 +32,7 @@ from lagotto.errors import ConfigError, StoreError
 if TYPE_CHECKING:
     from lagotto.base.blocking import KnowledgeBase
     from lagotto.base.copy import CopyReport
+    from lagotto.base.duplicates import Duplicate
     from lagotto.base.ingest import AddReport
     from lagotto.cli.progress import CopyMeter, Meter
     from lagotto.indexes.base import Finding
@@ -107,12 +108,19 @@ def _languages(found: StoreInfo) -> str:
     return f"{languages}; unknown for {documents}, stemmed as most of the collection"
 
 
-def doctor(kb: str = KB, as_json: bool = AS_JSON) -> None:
+def doctor(
+    kb: str = KB,
+    duplicates: bool = option("List passages that others contain.", default=False),
+    as_json: bool = AS_JSON,
+) -> None:
     """Check the database and the indexes of a knowledge base. Needs no embedder."""
     check_exists(kb)
-    findings = asyncio.run(_findings(kb))
+    findings, copies = asyncio.run(_findings(kb, duplicates=duplicates))
     if as_json:
-        print_json({"findings": [finding.model_dump(mode="json") for finding in findings]})
+        answer = {"findings": [finding.model_dump(mode="json") for finding in findings]}
+        if duplicates:
+            answer["duplicates"] = [copy.model_dump(mode="json") for copy in copies]
+        print_json(answer)
     else:
         for finding in findings:
             # every blank stays, since it may be part of a path to be pasted
@@ -123,15 +131,20 @@ def doctor(kb: str = KB, as_json: bool = AS_JSON) -> None:
         raise typer.Exit(StoreError.exit_code)
 
 
-async def _findings(location: str) -> list[Finding]:
+async def _findings(location: str, *, duplicates: bool) -> tuple[list[Finding], list[Duplicate]]:
     """What the store reports; an error that keeps it from opening is a finding too."""
     from lagotto.indexes.base import Finding
 
     try:
         async with open_store(location) as store:
-            return await store.check()
+            if not duplicates:
+                return await store.check(), []
+            from lagotto.base.duplicates import duplicate_findings, find_duplicates
+
+            found = await find_duplicates(store)
+            return [*await store.check(), *duplicate_findings(found)], found
     except StoreError as exc:
-        return [Finding(level="problem", what=str(exc))]
+        return [Finding(level="problem", what=str(exc))], []
 
 
 def copy(

@@ -181,7 +181,9 @@ async def as_pack(*outcomes: Outcome, count: TokenCounter) -> ContextPack:
     first = outcomes[0]
     prefs = first.request.preferences
     answers = [await as_list(outcome) for outcome in outcomes]
-    questions, candidates, reranked = [], [], []
+    questions: list[Question] = []
+    candidates: list[TracedCandidate] = []
+    reranked: list[RetrievalResult] = []
     for outcome, results in zip(outcomes, answers, strict=True):
         # The rule is for scores that it was fitted on: neither a reranker's nor relative ones.
         fills = prefs.context.fill or outcome.verdicts or not prefs.has_absolute_scores()
