@@ -63,6 +63,25 @@ def test_a_context_for_several_questions_says_what_each_got(base: Path) -> None:
     assert re.search(r"^white truffle: \[\d\].*, about \d+ tokens$", done.err, re.M)
 
 
+def test_doctor_lists_duplicates(base: Path, tmp_path: Path) -> None:
+    clean = run("--kb", base, "doctor", "--duplicates")
+    assert "no passage of 32 characters or more is contained in another" in clean.out
+    text = "The Lagotto Romagnolo was bred for finding truffles."
+    (tmp_path / "copy.md").write_text(f"# Copied\n\n{text}", encoding="utf-8")
+    (tmp_path / "again.md").write_text(f"# Copied\n\n{text}", encoding="utf-8")
+    assert run("--kb", base, "add", tmp_path / "copy.md", tmp_path / "again.md").code == 0
+    done = run("--kb", base, "doctor", "--duplicates")
+    assert done.code == 0
+    assert re.search(
+        r"^note: +1 passage of default/\w+ also in default/\w+: 0-\d+$", done.out, re.M
+    )
+    assert "if it is a copy, `lagotto remove " in done.out
+    (copy,) = run("--kb", base, "doctor", "--duplicates", "--json").json["duplicates"]
+    assert copy["is_whole"]
+    assert copy["document_id"] != copy["in_document_id"]
+    assert "duplicates" not in run("--kb", base, "doctor", "--json").json
+
+
 def test_the_command_sets_shows_and_clears(base: Path, tmp_path: Path) -> None:
     file = tmp_path / "synonyms.txt"
     file.write_text("PTO, paid time off\ncar, automobile", encoding="utf-8")

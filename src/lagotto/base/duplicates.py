@@ -2,8 +2,8 @@
 
 Of every passage, one run of characters is its anchor: the one with the least hash. A passage that
 contains another contains its anchor, so the anchors are looked for in all passages, and only what
-is around one that occurs is compared. Two reads of the base, with about 150 bytes for a passage
-in between; texts are not kept.
+is around one that occurs is compared. Two reads of the base, with 70 MB for 100,000 passages in
+between; texts are not kept.
 """
 
 from __future__ import annotations
