@@ -20,6 +20,7 @@ FOLDERS = {
     "conformance": "the reference designs, which use all of the package",
 }
 BEHAVIOURS = {
+    "synonyms": "a collection's synonyms, from where they are set to what is found",
     # stores and indexes
     "rebuild": "a base on a server keeps the contract of rebuilding",
     "remote_indexes": "a base on a server with indexes behind a network",
