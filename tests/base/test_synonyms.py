@@ -56,6 +56,14 @@ def test_a_synonym_has_the_idf_of_the_word(kb: KnowledgeBase) -> None:
     kb.set_synonyms(GROUPS)
     assert found(kb, "automobile clean") == plain
     assert found(kb, "car clean") == plain
+    kb.add(
+        *(Document(id=f"w{n}", language="en", text="Here waits a car today.") for n in range(3)),
+        Document(id="rare", language="en", text="Here waits an automobile today."),
+        Document(id="both", language="en", text="Car waits, automobile waits."),
+    )
+    scores = found(kb, "car")
+    assert scores["rare"] == pytest.approx(scores["w0"], rel=1e-4)
+    assert scores["both"] == pytest.approx(found(kb, "automobile")["both"], rel=1e-4)
 
 
 def test_a_phrase_of_a_word_and_a_word_of_a_phrase(kb: KnowledgeBase) -> None:
