@@ -37,6 +37,7 @@ VALUES: dict[str, Any] = {
     "generation": 0,
     "ids": ["d001", "d003"],
     "keys": [1, 2, 3, 1_000],
+    "hashes": ["none"],
     "kind": "number",
     "last_page": 1,
     "level": "flat",
@@ -68,6 +69,7 @@ EMPTY = {
     "SOURCE_FILES",
     "TEXTS_OF_FIELD",
     "UPDATED",
+    "WITH_CONTENTS",
 }
 """Queries that find nothing with these values: no counter has the name of a setting."""
 
