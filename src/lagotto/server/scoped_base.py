@@ -166,11 +166,12 @@ class ScopedBase(BaseVerbs):
             request = replace(request, document_id=document.id, document_collection=home)
         # Times are measured always. An error of a strict search would show what `_visible_stats`
         # hides, so that raises it.
-        narrowed = prefs.replace(
-            filters=self._visibility.where(prefs.filters),
-            debug=True,
-            strict=prefs.strict and everything,
-        )
+        changes = {
+            "filters": self._visibility.where(prefs.filters),
+            "debug": True,
+            "strict": prefs.strict and everything,
+        }
+        narrowed = prefs.model_copy(update=changes)  # they have been checked
         found = await self._base.answer(replace(request, prefs=narrowed))
         if isinstance(found, WhyNot):
             reason = found.reason.replace(repr(narrowed.filters), repr(prefs.filters))
