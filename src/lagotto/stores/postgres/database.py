@@ -20,7 +20,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -36,7 +36,7 @@ from psycopg import BaseConnection, errors
 from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.conninfo import make_conninfo
-from psycopg.pq import Format
+from psycopg.pq import Format, TransactionStatus
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError
@@ -279,9 +279,20 @@ set_config('statement_timeout', (1000 * extract(epoch FROM least(
 """Applies until the end of the transaction; a shorter limit set on the server stays."""
 
 
-class ReadTransaction:
-    """A RecordReader on a connection; runs one statement at a time.
+@dataclass(eq=False, slots=True)
+class _Query:
+    """A statement that waits for the connection, and its rows once it has run."""
 
+    statement: LiteralString
+    parameters: Mapping[str, Any] | None
+    rows: Sequence[tuple[Any, ...]] | psycopg.Error | None = None
+
+
+class ReadTransaction:
+    """A RecordReader on a connection.
+
+    Statements that tasks wait for at the same time are sent together, in one round trip; the first
+    one takes the beginning of the transaction with it.
     Cancelling the task cancels its statement on the server too. After the end of the transaction
     every call fails, since the connection may be in use elsewhere.
     """
@@ -291,6 +302,7 @@ class ReadTransaction:
         self._driver = driver
         self._lock = asyncio.Lock()
         self._over = False
+        self._waiting: list[_Query] = []
 
     @classmethod
     @asynccontextmanager
@@ -314,9 +326,38 @@ class ReadTransaction:
         self, statement: LiteralString, parameters: Mapping[str, Any] | None = None
     ) -> Sequence[tuple[Any, ...]]:
         """Run a statement and return its rows, transferred in binary."""
-        async with self._locked(), self._driver.cursor(binary=True) as cursor:
-            await cursor.execute(statement, parameters)
-            return await cursor.fetchall()
+        query = _Query(statement, parameters)
+        self._waiting.append(query)
+        try:
+            await asyncio.sleep(0)  # others add theirs
+            async with self._locked():
+                if query.rows is None:
+                    await self._run_waiting()
+        finally:
+            if query in self._waiting:
+                self._waiting.remove(query)
+        if query.rows is None or isinstance(query.rows, psycopg.Error):
+            raise query.rows or StoreError("the statement was cancelled; search again")
+        return query.rows
+
+    def soon(self, statement: LiteralString, parameters: Mapping[str, Any]) -> None:
+        """Run a statement before the next one, in the same round trip."""
+        self._waiting.append(_Query(statement, parameters))
+
+    async def _run_waiting(self) -> None:
+        queries, self._waiting = self._waiting, []
+        cursors = [self._driver.cursor(binary=True) for _ in queries]
+        begun = self._driver.info.transaction_status != TransactionStatus.IDLE
+        error = None
+        try:
+            async with nullcontext() if begun and len(queries) == 1 else self._driver.pipeline():
+                for cursor, query in zip(cursors, queries, strict=True):
+                    await cursor.execute(query.statement, query.parameters)
+        except psycopg.Error as exc:
+            error = exc  # of the first that failed; later ones were not run
+        for cursor, query in zip(cursors, queries, strict=True):
+            query.rows = await cursor.fetchall() if cursor.description else error
+            await cursor.close()
 
     async def keys(self, statement: LiteralString, parameters: Mapping[str, Any]) -> ChunkKeys:
         """The keys that a statement has joined by `string_agg(int8send(key), '')`."""
