@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import re
 import struct
@@ -20,7 +21,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -36,7 +37,7 @@ from psycopg import BaseConnection, errors
 from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.conninfo import make_conninfo
-from psycopg.pq import Format, TransactionStatus
+from psycopg.pq import Format
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError
@@ -64,6 +65,7 @@ from lagotto.request_context import time_left
 from lagotto.stores.sql.tables import BIND, Instant, Number, StoredVector, Tables
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 EXTENSIONS = {"vector": "0.8.0", "pg_trgm": "1.6"}
 """The extensions that a database needs, and their least versions."""
@@ -90,19 +92,38 @@ class Servers(NamedTuple):
     writing: AsyncEngine
     searching: AsyncEngine
     asking: AsyncEngine
+    ending: set[asyncio.Task[None]]
+    """Transactions that have read all they were to read: nobody waits for their end."""
 
     @classmethod
     def at(cls, address: Address) -> Servers:
         """Pools for the servers of an address; nothing is connected yet."""
         if not address.has_several_hosts:
             writing = _pool(address, "any")
-            return cls(writing, _pool(address, "any"), writing)
+            return cls(writing, _pool(address, "any"), writing, set())
         reading = (_pool(address, "prefer-standby") for _ in range(2))
-        return cls(_pool(address, "read-write"), *reading)
+        return cls(_pool(address, "read-write"), *reading, set())
+
+    @asynccontextmanager
+    async def reader(self, *, latest: bool = False) -> AsyncIterator[ReadTransaction]:
+        """Read one state of the base, the `latest` or one of a standby."""
+        async with AsyncExitStack() as stack:
+            engine = self.writing if latest else self.searching
+            yield await stack.enter_async_context(ReadTransaction.on(engine))
+            task = asyncio.create_task(stack.pop_all().aclose())
+            self.ending.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.ending.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.info("the end of a transaction that has read all: %s", error)
 
     async def dispose(self) -> None:
         """Close all connections that are not in use."""
-        for engine in self:
+        while self.ending:
+            await asyncio.wait(self.ending)
+        for engine in (self.writing, self.searching, self.asking):
             await engine.dispose()
 
 
@@ -279,20 +300,23 @@ set_config('statement_timeout', (1000 * extract(epoch FROM least(
 """Applies until the end of the transaction; a shorter limit set on the server stays."""
 
 
+_BEGIN: LiteralString = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
 @dataclass(eq=False, slots=True)
 class _Query:
     """A statement that waits for the connection, and its rows once it has run."""
 
     statement: LiteralString
-    parameters: Mapping[str, Any] | None
+    parameters: Mapping[str, Any] | None = None
     rows: Sequence[tuple[Any, ...]] | psycopg.Error | None = None
 
 
 class ReadTransaction:
     """A RecordReader on a connection.
 
-    Statements that tasks wait for at the same time are sent together, in one round trip; the first
-    one takes the beginning of the transaction with it.
+    Statements that tasks wait for at the same time are sent together, in one round trip, the first
+    ones with the beginning of the transaction.
     Cancelling the task cancels its statement on the server too. After the end of the transaction
     every call fails, since the connection may be in use elsewhere.
     """
@@ -302,13 +326,14 @@ class ReadTransaction:
         self._driver = driver
         self._lock = asyncio.Lock()
         self._over = False
-        self._waiting: list[_Query] = []
+        self._waiting = [_Query(_BEGIN)]
 
     @classmethod
     @asynccontextmanager
     async def on(cls, engine: AsyncEngine) -> AsyncIterator[ReadTransaction]:
         """Read one state of a base; see `one_state`."""
-        async with one_state(engine).begin() as connection:
+        engine = engine.execution_options(isolation_level="AUTOCOMMIT")  # psycopg's BEGIN waits
+        async with engine.begin() as connection:
             driver: Any = (await connection.get_raw_connection()).driver_connection
             reader = cls(connection, driver)
             try:
@@ -347,10 +372,9 @@ class ReadTransaction:
     async def _run_waiting(self) -> None:
         queries, self._waiting = self._waiting, []
         cursors = [self._driver.cursor(binary=True) for _ in queries]
-        begun = self._driver.info.transaction_status != TransactionStatus.IDLE
         error = None
         try:
-            async with nullcontext() if begun and len(queries) == 1 else self._driver.pipeline():
+            async with self._driver.pipeline() if len(queries) > 1 else nullcontext():
                 for cursor, query in zip(cursors, queries, strict=True):
                     await cursor.execute(query.statement, query.parameters)
         except psycopg.Error as exc:
@@ -367,6 +391,8 @@ class ReadTransaction:
     async def ask(self, question: Callable[[Connection], T], *, brief: bool = False) -> T:
         """Run a function over the connection; needs no thread, whatever `brief` says."""
         async with self._locked():
+            if self._waiting:
+                await self._run_waiting()
             return await self._connection.run_sync(question)
 
     @asynccontextmanager
