@@ -82,6 +82,8 @@ async def _running(
     )
     async with opened:
         await opened.prepare()
+        # A digest of the whole vocabulary, in which the first pack would hold up all others.
+        await in_thread(lambda: opened.embedder.tokenizer.id)
         state = app.state.server = ServerState(opened, settings)
         working = asyncio.create_task(state.worker.run())
         with noticing_signals(state.stopping):

@@ -101,8 +101,8 @@ class Servers(NamedTuple):
         if not address.has_several_hosts:
             writing = _pool(address, "any")
             return cls(writing, _pool(address, "any"), writing, set())
-        reading = (_pool(address, "prefer-standby") for _ in range(2))
-        return cls(_pool(address, "read-write"), *reading, set())
+        searching, asking = (_pool(address, "prefer-standby") for _ in range(2))
+        return cls(_pool(address, "read-write"), searching, asking, set())
 
     @asynccontextmanager
     async def reader(self, *, latest: bool = False) -> AsyncIterator[ReadTransaction]:
