@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from lagotto._internal.concurrency import in_thread
 from lagotto.errors import LagottoError
 from lagotto.mcp.tools import Agent
 from lagotto.request_context import RequestContext
