@@ -444,3 +444,24 @@ def test_an_operation_is_declared_by_its_handler() -> None:
     link = known["retrieveByLink"]
     assert (link.method, link.summary) == ("GET", known["retrieve"].summary)
     assert all(operation.summary for operation in OPERATIONS)
+
+
+def test_wrong_fields_beyond_measure_are_counted_only(server: Running) -> None:
+    wrong = server.post("/v1/retrieve", {"query": "a", **{f"x{n}": 1 for n in range(1_001)}})
+    assert problem(wrong)["error"] == "InvalidRequest"
+    assert "1,001 values are wrong" in problem(wrong)["detail"]
+    assert len(wrong.content) < 1_000
+
+
+def test_large_bodies_are_parsed_one_after_another(server: Running) -> None:
+    large = {"query": "a", "filters": {"n": {"$in": list(range(10_000))}}}
+    server.call(server.state.large_bodies.acquire())
+    with pytest.raises(httpx.ReadTimeout):
+        server.http.post("/v1/retrieve", json=large, timeout=0.5)
+    assert server.post("/v1/retrieve", {"query": "a"}).status_code == 200
+
+    async def release() -> None:
+        server.state.large_bodies.release()
+
+    server.call(release())
+    assert server.post("/v1/retrieve", large).status_code == 200

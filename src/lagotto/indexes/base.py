@@ -161,12 +161,13 @@ class Hits:
     def __getitem__(self, chosen: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Hits:
         return Hits(self.keys[chosen], self.scores[chosen])
 
-    def scores_of(self, keys: ChunkKeys) -> NDArray[np.float32]:
-        """The score of each of `keys`, 0 for what is no hit."""
+    def scores_of(self, keys: ChunkKeys, *, ascending: bool = False) -> NDArray[np.float32]:
+        """The score of each of `keys`, 0 for what is no hit; `ascending`: hits are by key."""
         scores = np.zeros(len(keys), np.float32)
         if len(self):
-            order = np.argsort(self.keys)
-            rows = order[np.searchsorted(self.keys, keys, sorter=order).clip(max=len(self) - 1)]
+            order = None if ascending else np.argsort(self.keys)
+            rows = np.searchsorted(self.keys, keys, sorter=order).clip(max=len(self) - 1)
+            rows = rows if order is None else order[rows]
             here = self.keys[rows] == keys
             scores[here] = self.scores[rows[here]]
         return scores

@@ -678,9 +678,12 @@ class Recall:
                 return both
             legs = self._queries.active()
             outcomes: list[Hits | StoreError] = []
+            cosines: Hits | None = None
             if self.view.immediate:  # one by one costs less than side by side
                 for leg in legs:
                     outcomes.append(await self._search(leg, depth))
+            elif self.view.native is not None and "semantic" in legs and self._prefs.scoring.fill:
+                outcomes, cosines = await self._with_cosines(legs, depth)
             else:
                 outcomes = await asyncio.gather(*(self._search(leg, depth) for leg in legs))
             lists = self._usable(dict(zip(legs, outcomes, strict=True)))
@@ -691,8 +694,31 @@ class Recall:
                 for leg in scores:
                     await self._fill(leg, scores[leg], keys)
             elif self._prefs.scoring.fill:
-                await asyncio.gather(*(self._fill(leg, scores[leg], keys) for leg in scores))
+                await asyncio.gather(
+                    *(self._fill(leg, scores[leg], keys, cosines) for leg in scores)
+                )
             return Candidates(keys, scores, depth)
+
+    async def _with_cosines(
+        self, legs: Sequence[Leg], depth: int
+    ) -> tuple[list[Hits | StoreError], Hits]:
+        """What each leg finds, and the cosines of what those of words find.
+
+        On one connection legs come one after another. With the words first, the server is asked
+        for these cosines together with the nearest vectors: a round trip less.
+        """
+        found: dict[Leg, Hits | StoreError] = {}
+        for leg in legs:
+            if leg != "semantic":
+                found[leg] = await self._search(leg, depth)
+        lists = [hits.keys for hits in found.values() if isinstance(hits, Hits)]
+        keys = distinct(np.concatenate([np.empty(0, np.int64), *lists]))
+        query = self._queries.semantic
+        assert query is not None
+        found["semantic"], cosines = await asyncio.gather(
+            self._search("semantic", depth), self.view.semantic_scores(query, keys)
+        )
+        return [found[leg] for leg in legs], Hits(keys, cosines)
 
     async def _single_query(self, depth: int) -> Candidates | None:
         """Both legs in one query, if there are no others and the store can do so."""
@@ -774,9 +800,16 @@ class Recall:
         except StoreError as error:
             return error
 
-    async def _fill(self, leg: Leg, known: LegScores, keys: ChunkKeys) -> None:
+    async def _fill(
+        self, leg: Leg, known: LegScores, keys: ChunkKeys, cosines: Hits | None = None
+    ) -> None:
         missing = np.flatnonzero(known.ranks == 0)
-        if len(missing):
+        if leg == "semantic" and cosines is not None:
+            scores = cosines.scores_of(keys[missing], ascending=True)
+            known.scores[missing] = by_distance(
+                scores, self._queries.length, self._prefs.vector.distance
+            )
+        elif len(missing):
             known.scores[missing] = await self.scores(leg, keys[missing])
 
     async def scores(self, leg: Leg, keys: ChunkKeys) -> NDArray[np.float64]:

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from lagotto._internal.concurrency import in_thread
 from lagotto.errors import LagottoError
 from lagotto.mcp.tools import Agent
 from lagotto.request_context import RequestContext
@@ -82,6 +83,8 @@ async def _running(
     )
     async with opened:
         await opened.prepare()
+        # A digest of the whole vocabulary, in which the first pack would hold up all others.
+        await in_thread(lambda: opened.embedder.tokenizer.id)
         state = app.state.server = ServerState(opened, settings)
         working = asyncio.create_task(state.worker.run())
         with noticing_signals(state.stopping):

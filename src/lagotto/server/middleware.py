@@ -175,10 +175,11 @@ class BrowserGuard(HttpMiddleware):
                 is_own = False
             if not is_own:
                 return True
+        if http.headers.get("sec-fetch-site") not in FOREIGN:
+            return False
         # a view is shown by itself, not in a frame of another page
         navigation = http.headers.get("sec-fetch-mode"), http.headers.get("sec-fetch-dest")
-        follows_link = http.url.path in self._views and navigation == ("navigate", "document")
-        return http.headers.get("sec-fetch-site") in FOREIGN and not follows_link
+        return http.url.path not in self._views or navigation != ("navigate", "document")
 
 
 class CancelOnDisconnect(HttpMiddleware):

@@ -158,7 +158,8 @@ class Operation:
         http.scope["body_size"] = len(data)
         try:
             if len(data) > WIDE_BYTES:
-                return await in_thread(takes.model_validate_json, data)
+                async with state.large_bodies:
+                    return await in_thread(takes.model_validate_json, data)
             return takes.model_validate_json(data or b"null")
         except ValidationError as exc:
             raise invalid(exc) from None

@@ -166,11 +166,12 @@ class ScopedBase(BaseVerbs):
             request = replace(request, document_id=document.id, document_collection=home)
         # Times are measured always. An error of a strict search would show what `_visible_stats`
         # hides, so that raises it.
-        narrowed = prefs.replace(
-            filters=self._visibility.where(prefs.filters),
-            debug=True,
-            strict=prefs.strict and everything,
-        )
+        changes = {
+            "filters": self._visibility.where(prefs.filters),
+            "debug": True,
+            "strict": prefs.strict and everything,
+        }
+        narrowed = prefs.model_copy(update=changes)  # they have been checked
         found = await self._base.answer(replace(request, prefs=narrowed))
         if isinstance(found, WhyNot):
             reason = found.reason.replace(repr(narrowed.filters), repr(prefs.filters))
@@ -267,15 +268,17 @@ class ScopedBase(BaseVerbs):
         `replace` none is. They are written only under the `lease`, if there is one.
         """
         self._access.check("write")
-        for document in documents:
-            await self.check_writable(document)
+        await self.check_writable(documents)
         guard = WriteGuard(self._visibility.where() if replace else Or(), lease)
         return await self._base.add_guarded(documents, guard, progress=progress)
 
-    async def check_writable(self, document: Document) -> None:
+    async def check_writable(self, documents: Sequence[Document]) -> None:
         """Raise a problem if the caller would not see a document, or replace what it can't see."""
-        if self._visibility.everything:
-            return
+        if not self._visibility.everything:
+            for document in documents:
+                await self._check_writable(document)
+
+    async def _check_writable(self, document: Document) -> None:
         if not matches(self._visibility.where(), document):
             hidden = f"the document {document.id!r} would not be visible to this key"
             raise Problem("Forbidden", f"{hidden}: check its collection and metadata")

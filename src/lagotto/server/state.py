@@ -38,6 +38,8 @@ class ServerState:
         self.gate = Gate(settings.concurrency, queue=settings.queue)
         self.streams = Gate(settings.streams, queue=0)
         self.stopping = asyncio.Event()
+        self.large_bodies = asyncio.Lock()
+        """One at a time is parsed: nothing else runs in the interpreter meanwhile."""
         values = base.store.keyed_values
         self.keys = ApiKeys(values)
         self.tasks = TaskQueue(values, settings)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import groupby
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,6 +15,7 @@ from hypothesis import strategies as st
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.filters import And, Filter
+from lagotto.stores.postgres.database import ReadTransaction, Servers
 from lagotto.testing.strategies import FILTERS
 from tests.retrieval.test_filters import (
     QUERIES,
@@ -52,3 +59,35 @@ async def test_the_same_as_in_memory_and_filters_hold(
             assert found == pytest.approx(await ranking(oracle, query, where, fuzzy), abs=1e-5)
             await check_lists(base, corpus, where, query)
             await check_bundles(base, corpus, where, query, strategy)
+
+
+async def test_a_hybrid_search_waits_for_four_round_trips(
+    location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its transaction ends beside what the caller does next."""
+    trace = tmp_path / "trace"
+    reader = Servers.reader
+
+    @asynccontextmanager
+    async def traced(self: Servers) -> AsyncIterator[ReadTransaction]:
+        async with reader(self) as transaction:
+            connection = transaction._driver.pgconn
+            with trace.open("w") as file:
+                connection.trace(file.fileno())
+                yield transaction
+                connection.untrace()
+
+    corpus = [
+        Document(id=f"d{number}", source="s", text=f"A tale of {word} waters. " * 3)
+        for number, word in enumerate(["deep", "cold", "still", "wild"])
+    ]
+    async with filled(location, corpus) as base:
+        await base.retrieve("wild waters")  # reads what is cached until the next write
+        with monkeypatch.context() as patched:
+            patched.setattr(Servers, "reader", traced)
+            found = await base.retrieve("still waters")
+    assert "d2" in [hit.document_id for hit in found]
+    assert found[0].breakdown.semantic
+    assert found[0].breakdown.text
+    senders = re.findall(r"(?m)^[^\t]+\t([FB])\t", trace.read_text())
+    assert [sender for sender, _ in groupby(senders)] == ["F", "B"] * 4

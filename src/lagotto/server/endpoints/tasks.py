@@ -30,10 +30,9 @@ async def add(call: Call) -> Task:
     tasks, body, settings = call.state.tasks, call.arguments, call.state.settings
     if body is not None:
         documents, data = await call.off_loop(_documents, body)
-        for document in documents:
-            await call.base.check_writable(document)
+        await call.base.check_writable(documents)
         upload = Upload("documents.json", data, "documents")
-        writes = writes_of(documents)
+        writes = await call.off_loop(writes_of, documents)
         return await tasks.submit([upload], call.access, replace=body.replace, writes=writes)
     http = limited(call.http, most=settings.max_upload, timeout=settings.body_timeout)
     async with http.form() as form:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import re
 import struct
@@ -20,7 +21,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -64,6 +65,7 @@ from lagotto.request_context import time_left
 from lagotto.stores.sql.tables import BIND, Instant, Number, StoredVector, Tables
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 EXTENSIONS = {"vector": "0.8.0", "pg_trgm": "1.6"}
 """The extensions that a database needs, and their least versions."""
@@ -90,19 +92,38 @@ class Servers(NamedTuple):
     writing: AsyncEngine
     searching: AsyncEngine
     asking: AsyncEngine
+    ending: set[asyncio.Task[None]]
+    """Transactions that have read all they were to read: nobody waits for their end."""
 
     @classmethod
     def at(cls, address: Address) -> Servers:
         """Pools for the servers of an address; nothing is connected yet."""
         if not address.has_several_hosts:
             writing = _pool(address, "any")
-            return cls(writing, _pool(address, "any"), writing)
-        reading = (_pool(address, "prefer-standby") for _ in range(2))
-        return cls(_pool(address, "read-write"), *reading)
+            return cls(writing, _pool(address, "any"), writing, set())
+        searching, asking = (_pool(address, "prefer-standby") for _ in range(2))
+        return cls(_pool(address, "read-write"), searching, asking, set())
+
+    @asynccontextmanager
+    async def reader(self, *, latest: bool = False) -> AsyncIterator[ReadTransaction]:
+        """Read one state of the base, the `latest` or one of a standby."""
+        async with AsyncExitStack() as stack:
+            engine = self.writing if latest else self.searching
+            yield await stack.enter_async_context(ReadTransaction.on(engine))
+            task = asyncio.create_task(stack.pop_all().aclose())
+            self.ending.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.ending.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.info("the end of a transaction that has read all: %s", error)
 
     async def dispose(self) -> None:
         """Close all connections that are not in use."""
-        for engine in self:
+        while self.ending:
+            await asyncio.wait(self.ending)
+        for engine in (self.writing, self.searching, self.asking):
             await engine.dispose()
 
 
@@ -279,9 +300,23 @@ set_config('statement_timeout', (1000 * extract(epoch FROM least(
 """Applies until the end of the transaction; a shorter limit set on the server stays."""
 
 
-class ReadTransaction:
-    """A RecordReader on a connection; runs one statement at a time.
+_BEGIN: LiteralString = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
+
+@dataclass(eq=False, slots=True)
+class _Query:
+    """A statement that waits for the connection, and its rows once it has run."""
+
+    statement: LiteralString
+    parameters: Mapping[str, Any] | None = None
+    rows: Sequence[tuple[Any, ...]] | psycopg.Error | None = None
+
+
+class ReadTransaction:
+    """A RecordReader on a connection.
+
+    Statements that tasks wait for at the same time are sent together, in one round trip, the first
+    ones with the beginning of the transaction.
     Cancelling the task cancels its statement on the server too. After the end of the transaction
     every call fails, since the connection may be in use elsewhere.
     """
@@ -291,12 +326,14 @@ class ReadTransaction:
         self._driver = driver
         self._lock = asyncio.Lock()
         self._over = False
+        self._waiting = [_Query(_BEGIN)]
 
     @classmethod
     @asynccontextmanager
     async def on(cls, engine: AsyncEngine) -> AsyncIterator[ReadTransaction]:
         """Read one state of a base; see `one_state`."""
-        async with one_state(engine).begin() as connection:
+        engine = engine.execution_options(isolation_level="AUTOCOMMIT")  # psycopg's BEGIN waits
+        async with engine.begin() as connection:
             driver: Any = (await connection.get_raw_connection()).driver_connection
             reader = cls(connection, driver)
             try:
@@ -314,9 +351,37 @@ class ReadTransaction:
         self, statement: LiteralString, parameters: Mapping[str, Any] | None = None
     ) -> Sequence[tuple[Any, ...]]:
         """Run a statement and return its rows, transferred in binary."""
-        async with self._locked(), self._driver.cursor(binary=True) as cursor:
-            await cursor.execute(statement, parameters)
-            return await cursor.fetchall()
+        query = _Query(statement, parameters)
+        self._waiting.append(query)
+        try:
+            await asyncio.sleep(0)  # others add theirs
+            async with self._locked():
+                if query.rows is None:
+                    await self._run_waiting()
+        finally:
+            if query in self._waiting:
+                self._waiting.remove(query)
+        if query.rows is None or isinstance(query.rows, psycopg.Error):
+            raise query.rows or StoreError("the statement was cancelled; search again")
+        return query.rows
+
+    def soon(self, statement: LiteralString, parameters: Mapping[str, Any]) -> None:
+        """Run a statement before the next one, in the same round trip."""
+        self._waiting.append(_Query(statement, parameters))
+
+    async def _run_waiting(self) -> None:
+        queries, self._waiting = self._waiting, []
+        cursors = [self._driver.cursor(binary=True) for _ in queries]
+        error = None
+        try:
+            async with self._driver.pipeline() if len(queries) > 1 else nullcontext():
+                for cursor, query in zip(cursors, queries, strict=True):
+                    await cursor.execute(query.statement, query.parameters)
+        except psycopg.Error as exc:
+            error = exc  # of the first that failed; later ones were not run
+        for cursor, query in zip(cursors, queries, strict=True):
+            query.rows = await cursor.fetchall() if cursor.description else error
+            await cursor.close()
 
     async def keys(self, statement: LiteralString, parameters: Mapping[str, Any]) -> ChunkKeys:
         """The keys that a statement has joined by `string_agg(int8send(key), '')`."""
@@ -326,6 +391,8 @@ class ReadTransaction:
     async def ask(self, question: Callable[[Connection], T], *, brief: bool = False) -> T:
         """Run a function over the connection; needs no thread, whatever `brief` says."""
         async with self._locked():
+            if self._waiting:
+                await self._run_waiting()
             return await self._connection.run_sync(question)
 
     @asynccontextmanager

@@ -342,13 +342,13 @@ class PostgresStore:
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
         with postgres_errors(self.location):
-            async with ReadTransaction.on(self._opened().searching) as reader:
+            async with self._opened().reader() as reader:
                 yield await self._views.view(reader, where)
 
     @asynccontextmanager
     async def _fresh(self) -> AsyncIterator[ReadTransaction]:
         with postgres_errors(self.location):
-            async with ReadTransaction.on(self._opened().writing) as reader:
+            async with self._opened().reader(latest=True) as reader:
                 yield reader
 
     async def info(self) -> base.StoreInfo:

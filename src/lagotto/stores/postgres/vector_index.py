@@ -185,8 +185,8 @@ def candidates_kept(chunks: int) -> int:
     return min(round(FEWEST_KEPT * growth), MOST_KEPT)
 
 
-async def keep_candidates(reader: ReadTransaction, chunks: int) -> None:
+def keep_candidates(reader: ReadTransaction, chunks: int) -> None:
     """Let searches of this transaction keep as many as a graph of so many chunks needs."""
     kept = candidates_kept(chunks)
     if kept > FEWEST_KEPT:
-        await reader.rows(_KEEP, {"kept": str(kept)})
+        reader.soon(_KEEP, {"kept": str(kept)})

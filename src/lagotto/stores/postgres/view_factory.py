@@ -77,7 +77,7 @@ class PostgresViews(ViewFactory):
         """The base as the reader's transaction sees it, under a filter."""
         known = await _state(reader)
         if known.get("graph"):
-            await keep_candidates(reader, known["indexed_chunks"])
+            keep_candidates(reader, known["indexed_chunks"])
 
         async def attempt(gave_up: StoreError | None) -> SqlView:
             for _ in range(ATTEMPTS):
