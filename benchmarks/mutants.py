@@ -49,7 +49,7 @@ PACKAGE = "src/lagotto"
 PRESETS = f"{PACKAGE}/presets"
 MODULES = (
     "prefs.py", "results.py", "retrieval/**/*.py", "context/**/*.py", "rerankers/**/*.py",
-    "filters/**/*.py", "terms/**/*.py", "indexes/**/bm25.py", "stores/sql/filters.py",
+    "filters.py", "terms/**/*.py", "indexes/**/bm25.py", "stores/sql/filters.py",
     "stores/sql/chunk_cache.py",
 )  # fmt: skip
 """Where formulas, defaults and rules are; each pattern matches a module at least."""

@@ -46,7 +46,7 @@ ALLOWED = {
     ("models/onnx.py", "made.replace(target)"): "the name holds the hash of the content",
     ("indexes/folder.py", "index.rename(aside)"): "in a folder with this base's marker",
     ("indexes/folder.py", "shutil.rmtree(aside, ignore_errors=True)"): "renamed by the line above",
-    ("indexes/folder.py", "made.replace(self.path / MARKER)"): "the marker itself",
+    ("indexes/folder.py", "made.replace(self.path / INDEX_MARKER)"): "the marker itself",
     ("indexes/tantivy/index.py", "made.replace(folder / ANNOUNCEMENT)"): "a file of the text index",
     ("indexes/vectors/files.py", "shutil.rmtree(left)"): "an unfinished generation",
     ("indexes/vectors/files.py", "part.rename(folder / f'{number:08}')"): (
