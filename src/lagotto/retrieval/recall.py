@@ -382,6 +382,8 @@ class QueryPlanner:
     @cached_property
     def _meant(self) -> dict[str, tuple[Term, ...]]:
         """Words of the query that are no misspellings, for they have synonyms; with these."""
+        if not self._synonyms:
+            return {}
         spelt = {
             word.variants[0]
             for name in self._synonyms
