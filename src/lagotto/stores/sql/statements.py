@@ -99,7 +99,10 @@ class Statement:
         in_file = connection.dialect.name == "sqlite"
         written, bind = (_for_sqlite, _sqlite_value) if in_file else (_for_postgres, _server_value)
         rows = [values] if isinstance(values, Mapping) else values
-        bound = [{name: bind(value) for name, value in row.items()} for row in rows]
+        bound = [
+            {name: each if type(each) in PLAIN else bind(each) for name, each in row.items()}
+            for row in rows
+        ]
         return connection.exec_driver_sql(
             written(self.sql), bound[0] if isinstance(values, Mapping) else bound
         )
@@ -121,6 +124,9 @@ class Statement:
 
 JSON_COLUMNS = {"metadata", "structure", "heading_path", "sections", "document_metadata"}
 """The columns that hold JSON, by the names they have in statements; psycopg decodes it itself."""
+
+PLAIN = {str, int, bool, bytes, type(None)}
+"""Types of values that every driver takes as they are."""
 
 NOT_JSON = object()
 """For a damaged value: an object that no record can be made of."""

@@ -109,6 +109,11 @@ BETWEEN_ATTEMPTS = 0.003
 KEPT_OPEN = 5
 """Connections that a pool keeps for the next searches."""
 
+LARGEST_LOG = 4 << 20
+"""Bytes that SQLite writes to the write-ahead log before it copies them into the file. It does not
+begin the log anew while others read, so it grows beside indexing, and would not shrink again.
+"""
+
 PRAGMAS = (
     "foreign_keys = ON",
     "journal_mode = WAL",
@@ -302,10 +307,19 @@ class SqliteDatabase:
             try:
                 execute_when_free(driver, "BEGIN IMMEDIATE", timeout=timeout)
             finally:
-                driver.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout * 1000)}")
+                driver.execute(_wait(self._busy_timeout))
             yield connection
             driver.commit()
             driver.text_factory = str
+
+    def shorten_log(self) -> None:
+        """Empty a long write-ahead log, unless somebody is reading from it or writing."""
+        log = self._file.with_name(f"{self._file.name}-wal")
+        if log.exists() and log.stat().st_size > LARGEST_LOG:
+            with self.connection() as connection:
+                connection.driver.execute("PRAGMA busy_timeout = 0")
+                connection.driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                connection.driver.execute(_wait(self._busy_timeout))
 
     def close(self) -> None:
         """Close all connections that nobody uses; the others when they are released."""
@@ -314,6 +328,10 @@ class SqliteDatabase:
             idle, self._idle = self._idle, []
         for driver in idle:
             driver.close()
+
+
+def _wait(seconds: float) -> str:
+    return f"PRAGMA busy_timeout = {int(seconds * 1000)}"
 
 
 def recognise(path: Path) -> None:

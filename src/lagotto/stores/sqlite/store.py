@@ -316,6 +316,8 @@ class SqliteStore:
             changes.damaged = self._views.damaged
             indexes = self.search_indexes.open.by_role()
             catch_up_all(indexes, changes, lock=self.updater_lock, least=least)
+        with store_errors(self.path):
+            self.database.shorten_log()
 
     def change_log(
         self, connection: SqliteConnection, generation: int | None = None
