@@ -65,7 +65,8 @@ def _create_tables(connection: WriteConnection) -> None:
     from lagotto.stores.sql.tables import Tables
 
     for table in Tables.metadata.sorted_tables:
-        for made in (CreateTable(table), *map(CreateIndex, table.indexes)):
+        statements: list[CreateTable | CreateIndex] = [CreateTable(table)]
+        for made in (*statements, *map(CreateIndex, table.indexes)):
             connection.exec_driver_sql(str(made.compile(dialect=sqlite.dialect())), ())
 
 
