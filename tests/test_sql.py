@@ -1,4 +1,4 @@
-"""SQL as text is only in the modules listed here; everything else uses SQLAlchemy expressions."""
+"""SQL as text is only in the modules listed here; the tables are described by SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ ALLOWED = {
     "models/fetch.py": "a lock on fetched models",
     # every SQL store
     "stores/sql/checks.py": "what may be wrong with rows",
+    "stores/sql/chunk_cache.py": "rows of the cache that go",
+    "stores/sql/extras.py": "keyed values and source files",
     "stores/sql/filters.py": "conditions of filters",
+    "stores/sql/generations.py": "rows of former generations that go",
     "stores/sql/statements.py": "all that searches, indexes and listings read",
+    "stores/sql/write.py": "documents, chunks, vectors and the change log",
     # SQLite
     "stores/sqlite/checks.py": "PRAGMA quick_check, VACUUM",
     "stores/sqlite/database.py": "PRAGMAs, BEGIN, a lock on a file that may not be a base",
     "stores/sqlite/fts5.py": "MATCH, tables of FTS5",
-    "stores/sqlite/write.py": "kinds of transactions, PRAGMAs that mark a base",
+    "stores/sqlite/write.py": "PRAGMAs that mark a base",
     # PostgreSQL
     "stores/postgres/database.py": "COPY, locks, types of pgvector, settings of connections",
     "stores/postgres/native.py": "tsqueries, ts_rank, pg_trgm over texts, one statement for both",

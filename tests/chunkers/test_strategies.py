@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Chunk, Document
+from lagotto.embedders import ApproximateTokenizer
 from lagotto.readers import ReadOptions, Source
 from lagotto.readers.base import TextBuilder
 from tests.chunkers.words import Words
@@ -144,3 +148,25 @@ def test_prose_cuts_long_documents_finer() -> None:
     assert [chunk.text for chunk in chunked(long, "prose:40/8")] == [
         chunk.text for chunk in chunked(long, "section:20/0")
     ]
+
+
+class CountingTokenizer(ApproximateTokenizer):
+    """Remembers the texts whose tokens were located."""
+
+    def __init__(self) -> None:
+        self.located: list[str] = []
+
+    def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        self.located += texts
+        return super().starts(texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_located"),
+    [("A short text. " * 20, False), ("Ein kürzerer Text. " * 20, True), ("word " * 400, True)],
+)
+def test_the_tokens_of_a_short_text_are_only_counted(text: str, is_located: bool) -> None:
+    """Each of ASCII has a character of its own, so there are at most as many."""
+    tokenizer = CountingTokenizer()
+    CHUNKERS.create("prose", tokenizer=tokenizer).chunk(Document(id="a", text=text))
+    assert bool(tokenizer.located) == is_located

@@ -93,7 +93,7 @@ class SectionChunker:
     def chunk(self, document: Document) -> list[Chunk]:
         cutter = Cutter(document, self._tokenizer, strict=True)
         size, overlap = self._size, self._overlap
-        if self._finer and cutter.tokens(Span(0, len(document.text))) > LONG * size:
+        if self._finer and _is_long(document.text, LONG * size, cutter.tokens):
             size, overlap = max(SMALLEST_CHUNK, size // 2), 0
         cuts = (
             cut
@@ -101,6 +101,14 @@ class SectionChunker:
             for cut in cutter.cut(region, size=size, overlap=overlap)
         )
         return ChunkBuilder(document, self.id, common_headings=True).make(cuts)
+
+
+def _is_long(text: str, size: int, tokens: Callable[[Span], int]) -> bool:
+    """Whether a text has more than `size` tokens; most texts need not be read to know that they
+    have not, since each token of ASCII has a character of its own.
+    """
+    is_short = len(text) <= size and text.isascii()
+    return not is_short and tokens(Span(0, len(text))) > size
 
 
 section = partial(SectionChunker, "section")

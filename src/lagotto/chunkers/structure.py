@@ -44,8 +44,8 @@ class Structure:
         text = self._text[span.start : span.end]
         start = span.start + text.index(text.strip())
         visible = Span(start, start + len(text.strip()))
-        sections = self.sections(visible)
-        paths = [section.heading_path for section in sections]
+        sections = self.sections(visible) if self._headings else ()
+        paths = [section.heading_path for section in sections] or [()]
         lines = None
         if (ends := self._line_ends) is not None:
             lines = bisect_left(ends, visible.start) + 1, bisect_left(ends, visible.end - 1) + 1

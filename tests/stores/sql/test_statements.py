@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine
 
 import lagotto
 from lagotto.stores.sql import statements
 from lagotto.stores.sql.statements import Statement
 from lagotto.stores.sqlite.database import SqliteConnection, connect
-from lagotto.stores.sqlite.write import create_engine
 from tests.stores.sqlite.bases import made
 
 STATEMENTS = {
@@ -87,7 +87,7 @@ def answers(
     """What a statement gives on a connection of sqlite3, and on one of SQLAlchemy."""
     with closing(connect(base)) as driver:
         yield statement.records(SqliteConnection(driver), **values)
-    engine = create_engine(base)
+    engine = create_engine(f"sqlite:///{base}")
     with engine.connect() as connection:
         yield statement.records(connection, **values)
     engine.dispose()

@@ -10,18 +10,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection
 
 from lagotto.errors import NotABaseError, StoreError
 from lagotto.stores import sql
 from lagotto.stores.sql import SCHEMA_VERSION
+from lagotto.stores.sql.statements import WriteConnection
 from lagotto.stores.sqlite import database, store, write
-from lagotto.stores.sqlite.write import create_engine
 from tests.stores.sqlite.bases import answers, documents, fetch, made, opened, run_sql
 
 NEXT = SCHEMA_VERSION + 1
 
-Step = Callable[[Connection], None]
+Step = Callable[[WriteConnection], None]
 
 
 class TestWhatIsNoBase:
@@ -98,10 +97,8 @@ class TestMigrations:
         taken: list[int] = []
         newer[2] = lambda _connection: taken.append(2)
         newer[3] = lambda _connection: taken.append(3)
-        engine = create_engine(path)
-        with engine.begin() as connection:
+        with closing(database.SqliteDatabase(path)) as file, file.writing() as connection:
             sql.migrate(connection, 1, target=3)
-        engine.dispose()
         assert taken == [2, 3]
 
     def test_an_older_base_is_brought_up_to_date(
@@ -119,9 +116,9 @@ class TestMigrations:
     ) -> None:
         made(path, count=5)
 
-        def fail(connection: Connection) -> None:
+        def fail(connection: WriteConnection) -> None:
             _add_column(connection)
-            connection.exec_driver_sql("SELECT * FROM nowhere")
+            connection.exec_driver_sql("SELECT * FROM nowhere", ())
 
         request.getfixturevalue("newer")[NEXT] = fail
         with pytest.raises(StoreError, match="no such table"):
@@ -130,8 +127,8 @@ class TestMigrations:
         assert "extra" not in {row[1] for row in fetch(path, "PRAGMA table_info(document)")}
 
 
-def _add_column(connection: Connection) -> None:
-    connection.exec_driver_sql("ALTER TABLE document ADD COLUMN extra TEXT DEFAULT 'new'")
+def _add_column(connection: WriteConnection) -> None:
+    connection.exec_driver_sql("ALTER TABLE document ADD COLUMN extra TEXT DEFAULT 'new'", ())
 
 
 def test_turning_a_new_file_to_wal_waits_for_a_writer(path: Path) -> None:
@@ -141,7 +138,7 @@ def test_turning_a_new_file_to_wal_waits_for_a_writer(path: Path) -> None:
         other.execute("CREATE TABLE being_made (number)")
         commit = threading.Timer(0.3, other.execute, ("COMMIT",))
         commit.start()
-        with create_engine(path, busy_timeout=10).connect() as connection:
-            mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
+        with closing(database.connect(path, busy_timeout=10)) as connection:
+            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
         commit.join()
     assert mode == "wal"

@@ -126,7 +126,7 @@ async def test_a_cancelled_write_is_rolled_back(
         else:
             monkeypatch.setattr(
                 "lagotto.stores.sql.write.number_entries",
-                lambda connection, _: connection.exec_driver_sql(FOR_EVER),
+                lambda connection, _: connection.exec_driver_sql(FOR_EVER, ()),
             )
         write = store.write
 

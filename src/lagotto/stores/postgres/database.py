@@ -62,7 +62,7 @@ from lagotto.errors import (
 )
 from lagotto.indexes.base import ChunkKeys
 from lagotto.request_context import time_left
-from lagotto.stores.sql.tables import BIND, Instant, Number, StoredVector, Tables
+from lagotto.stores.sql.tables import Instant, Number, StoredVector, Tables
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -604,12 +604,6 @@ class _BinaryVectorLoader(Loader):
         return np.frombuffer(data, ">f4", offset=4).astype("<f4").tobytes()
 
 
-BIND[Number, DIALECT] = lambda number: None if number is None else Decimal(number)
-"""A Decimal, since PostgreSQL rounds a numeric to compare it with a float."""
-
-BIND[StoredVector, DIALECT] = VectorParameter.of_bytes
-
-
 @compiles(StoredVector, DIALECT)
 def _vector(_type: StoredVector, _compiler: DDLCompiler, **_how: Any) -> str:
     return "vector"
@@ -634,11 +628,11 @@ _COPIED: Mapping[type[TypeEngine[Any]], tuple[str, Callable[[Any], object]]] = {
 """How values of a column are copied: the server's type, and what psycopg is given."""
 
 
-def copy_rows(connection: Connection, table: type[Tables], rows: Sequence[dict[str, Any]]) -> None:
+def copy_rows(connection: Connection, table: str, rows: Sequence[dict[str, Any]]) -> None:
     """Copy rows, each with a value for every column, into a table that all SQL stores share."""
     columns = {
         column.name: next(how for kind, how in _COPIED.items() if isinstance(column.type, kind))
-        for column in table.__table__.columns
+        for column in Tables.metadata.tables[table].columns
     }
     values = (
         [None if row[name] is None else make(row[name]) for name, (_, make) in columns.items()]
@@ -646,7 +640,7 @@ def copy_rows(connection: Connection, table: type[Tables], rows: Sequence[dict[s
     )
     if rows:
         types = {name: sent_as for name, (sent_as, _) in columns.items()}
-        copy_values(connection, table.__tablename__, types, values)
+        copy_values(connection, table, types, values)
 
 
 def copy_values(

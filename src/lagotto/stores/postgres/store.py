@@ -53,7 +53,7 @@ from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
 from lagotto.stores.sql.filters import matching_names, paged_documents, read_matching_chunks
 from lagotto.stores.sql.generations import NEXT, SqlStaging, kept_generations
 from lagotto.stores.sql.indexes import IN_TABLES
-from lagotto.stores.sql.statements import CURRENT, FINDABLE
+from lagotto.stores.sql.statements import CURRENT, FINDABLE, WriteConnection
 from lagotto.stores.sql.view import SqlView
 
 log = logging.getLogger(__name__)
@@ -531,10 +531,10 @@ class PostgresStaging(SqlStaging):
         await super().prepare()
         await self._if_free(partial(enforce_dimension, config=self.config))
 
-    def begin(self, connection: Connection) -> None:
+    def begin(self, connection: WriteConnection) -> None:
         super().begin(connection)
-        statement = "INSERT INTO indexed (generation, chunks, terms) VALUES (:generation, 0, 0)"
-        connection.execute(text(statement), {"generation": self.config.generation})
+        row = {"generation": self.config.generation, "chunks": 0, "terms": 0}
+        write.insert_rows(connection, "indexed", [row])
 
     async def write(
         self, entries: Sequence[base.Entry], *, guard: base.WriteGuard | None = None
@@ -555,7 +555,7 @@ class PostgresStaging(SqlStaging):
             )
             text_index.record_commit(connection, added={generation: added}, generation=generation)
 
-        await self.change(change)
+        await self._base.change(change)
         await self._base.merge_segments(generation)
 
     async def update_indexes(self, *, least: int = 1) -> None:
@@ -566,7 +566,9 @@ class PostgresStaging(SqlStaging):
 
     async def build_indexes(self) -> None:
         # what was removed meanwhile belongs to the next commit
-        await self.change(partial(text_index.record_commit, generation=self.config.generation))
+        await self._base.change(
+            partial(text_index.record_commit, generation=self.config.generation)
+        )
         await self.update_indexes()
         if self.indexes.vectors is None:
             await self._base.settle(self.config)
@@ -581,7 +583,7 @@ class PostgresStaging(SqlStaging):
 
     async def drop_former(self) -> None:
         await super().drop_former()
-        while await self.change(_drop_segment):
+        while await self._base.change(_drop_segment):
             pass
         kept = await self.ask(kept_generations)
         await self._if_free(partial(forget_dimensions, kept=kept))

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 from lagotto.errors import NotABaseError
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from lagotto.stores.sql.statements import WriteConnection
 
 SCHEMA_VERSION = 1
 """The version of the tables; `migrate` brings older ones up to date."""
 
-STEPS: dict[int, Callable[[Connection], None]] = {}
+STEPS: dict[int, Callable[[WriteConnection], None]] = {}
 """Changes of the schema, by the version that they make. A new base is made as it is now; an older
 one goes step by step. To change the schema: raise SCHEMA_VERSION, and add the step that makes a
 base of the version before one of this version, whatever the dialect. A step describes its tables
 itself, since `tables.py` goes on changing."""
 
 
-def migrate(connection: Connection, version: int, *, target: int = SCHEMA_VERSION) -> None:
+def migrate(connection: WriteConnection, version: int, *, target: int = SCHEMA_VERSION) -> None:
     """Bring a base of `version` to `target`, within the caller's transaction."""
     for step in range(version + 1, target + 1):
         STEPS[step](connection)

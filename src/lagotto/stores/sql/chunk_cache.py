@@ -3,7 +3,7 @@
 A row holds all chunks that one chunker made of one content of a document, with their vectors under
 one model. It is deleted with its document (a document is written by replacing its row), and a row
 that fails its checksum is not used. The text of a chunk is cut from its document; its id and
-ordinal are computed. Only what writes imports SQLAlchemy.
+ordinal are computed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,10 +23,8 @@ from lagotto.errors import StoreDamagedError, StoreError
 from lagotto.stores.base import CachedChunks, CacheKey
 from lagotto.stores.sql import statements
 from lagotto.stores.sql.read import named_records
-from lagotto.stores.sql.statements import Read, ReadConnection
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
+from lagotto.stores.sql.statements import Read, ReadConnection, Statement, WriteConnection
+from lagotto.stores.sql.write import insert_rows
 
 log = logging.getLogger(__name__)
 
@@ -51,11 +49,19 @@ KEPT = (
 """The fields of a chunk that are kept, in this order, followed by the index of its parent."""
 
 
+_DELETE_ALL = Statement("DELETE FROM chunk_cache")
+_DELETE_EXPIRED = Statement("DELETE FROM chunk_cache WHERE expires_at <= :now")
+_DELETE_SET = Statement(
+    "DELETE FROM chunk_cache WHERE document_key = :document_key AND content_hash = :content_hash "
+    "AND chunker_id = :chunker_id AND model_id = :model_id"
+)
+
+
 class Write(Protocol):
     """Runs a function that changes what belongs to the documents named, or to any for None."""
 
     async def __call__(
-        self, work: Callable[[Connection], T], names: Collection[tuple[str, str]] | None, /
+        self, work: Callable[[WriteConnection], T], names: Collection[tuple[str, str]] | None, /
     ) -> T: ...
 
 
@@ -86,13 +92,11 @@ class SqlChunkCache:
             await self._try(lambda connection: _replace_sets(connection, entries, ttl=ttl), entries)
 
     async def clear(self) -> int:
-        from sqlalchemy import delete
+        return await self._write(_DELETE_ALL.run, None)
 
-        from lagotto.stores.sql.tables import ChunkCacheRow
-
-        return await self._write(lambda conn: conn.execute(delete(ChunkCacheRow)).rowcount, None)
-
-    async def _try(self, work: Callable[[Connection], None], keys: Collection[CacheKey]) -> None:
+    async def _try(
+        self, work: Callable[[WriteConnection], None], keys: Collection[CacheKey]
+    ) -> None:
         """Write if that is possible right now; a search doesn't fail for its cache."""
         try:
             await self._write(work, {(key.collection, key.document_id) for key in keys})
@@ -124,19 +128,15 @@ def load_sets(
 
 
 def _replace_sets(
-    connection: Connection,
+    connection: WriteConnection,
     entries: Mapping[CacheKey, CachedChunks | None],
     *,
     ttl: float | None = None,
 ) -> None:
     """Save sets whose documents still have this content, None to delete one, and expired ones."""
-    from sqlalchemy import delete, insert
-
-    from lagotto.stores.sql.tables import ChunkCacheRow
-
     now = datetime.now(UTC)
     expires = None if ttl is None else iso(now + timedelta(seconds=ttl))
-    connection.execute(delete(ChunkCacheRow).where(ChunkCacheRow.expires_at <= iso(now)))
+    _DELETE_EXPIRED.run(connection, now=iso(now))
     records = named_records(connection, statements.DOCUMENT_KEYS, [key[:2] for key in entries])
     documents = {
         (record["collection"], record["id"], record["content_hash"]): record["key"]
@@ -147,11 +147,10 @@ def _replace_sets(
         if (document := documents.get(key[:3])) is None:
             continue
         named = {"document_key": document, **{name: getattr(key, name) for name in MADE_OF}}
-        connection.execute(delete(ChunkCacheRow).filter_by(**named))
+        _DELETE_SET.run(connection, **named)
         if entry is not None:
             rows.append(named | _row(key, entry, created_at=iso(now), expires_at=expires))
-    if rows:
-        connection.execute(insert(ChunkCacheRow), rows)
+    insert_rows(connection, "chunk_cache", rows)
 
 
 def _row(

@@ -7,33 +7,41 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Connection, delete, insert, update
-from sqlalchemy.dialects import postgresql, sqlite
-
 from lagotto.documents import DocumentRef, Metadata
 from lagotto.stores.base import SYNONYMS, KeyedValue, NewValue, SourceDocument, SourceFile
 from lagotto.stores.sql import statements
 from lagotto.stores.sql.read import ALL, in_batches, keyed_value, setting
-from lagotto.stores.sql.statements import Read, ReadConnection
-from lagotto.stores.sql.tables import KeyedValueRow as Row
-from lagotto.stores.sql.tables import SourceFileRow
-from lagotto.stores.sql.write import note_change, put_setting
+from lagotto.stores.sql.statements import Read, ReadConnection, Statement, WriteConnection
+from lagotto.stores.sql.write import insert_rows, note_change, put_setting
 
 T = TypeVar("T")
 
 GIVEN = "given_metadata:"
 """The setting, of each collection, with the metadata that was given for paths."""
 
-_INSERT: Mapping[str, Callable[..., Any]] = {
-    "sqlite": sqlite.insert,
-    "postgresql": postgresql.insert,
-}
+_DELETE_FILES = Statement(
+    "DELETE FROM source_file WHERE collection = :collection AND source IN (:sources text)"
+)
+_NEW = (
+    "INSERT INTO keyed_value (kind, name, version, value, data) "
+    "VALUES (:kind, :name, 1, :value, :data) ON CONFLICT (kind, name) DO"
+)
+_ADD = Statement(f"{_NEW} NOTHING RETURNING version")
+_PUT = Statement(
+    f"{_NEW} UPDATE SET version = keyed_value.version + 1, value = excluded.value, "
+    "data = coalesce(excluded.data, keyed_value.data) RETURNING version"
+)
+_CHANGE = Statement(
+    "UPDATE keyed_value SET version = version + 1, value = :value, data = coalesce(:data, data) "
+    "WHERE kind = :kind AND name = :name AND version = :expected RETURNING version"
+)
+_REMOVE = Statement("DELETE FROM keyed_value WHERE kind = :kind AND name = :name")
 
 
 class Run(Protocol):
     """Runs a function in a transaction that changes the base."""
 
-    def __call__(self, function: Callable[[Connection], T], /) -> Awaitable[T]: ...
+    def __call__(self, function: Callable[[WriteConnection], T], /) -> Awaitable[T]: ...
 
 
 class SqlSourceFiles:
@@ -58,16 +66,14 @@ class SqlSourceFiles:
     async def save(
         self, collection: str, files: Mapping[str, SourceFile], *, gone: Collection[str] = ()
     ) -> None:
-        def write(connection: Connection) -> None:
+        def write(connection: WriteConnection) -> None:
             for some in in_batches(sorted({*files, *gone})):
-                named = (SourceFileRow.collection == collection, SourceFileRow.source.in_(some))
-                connection.execute(delete(SourceFileRow).where(*named))
+                _DELETE_FILES.run(connection, collection=collection, sources=some)
             rows = [
                 {"collection": collection, "source": source, **file._asdict()}
                 for source, file in files.items()
             ]
-            if rows:
-                connection.execute(insert(SourceFileRow), rows)
+            insert_rows(connection, "source_file", rows)
 
         if files or gone:
             await self._write(write)
@@ -76,7 +82,7 @@ class SqlSourceFiles:
         return await self._read(partial(_path_metadata, collection=collection))
 
     async def set_path_metadata(self, collection: str, metadata: Mapping[str, Metadata]) -> None:
-        def write(connection: Connection) -> None:
+        def write(connection: WriteConnection) -> None:
             every = {**_path_metadata(connection, collection=collection), **metadata}
             put_setting(connection, f"{GIVEN}{collection}", json.dumps(every))
 
@@ -125,46 +131,28 @@ class SqlKeyedValues:
         data: bytes | None = None,
         expected: int | None = None,
     ) -> bool:
-        fields: dict[str, Any] = {"value": dict(value)}
-        if data is not None:
-            fields["data"] = data
-        changed = {"version": Row.version + 1, **fields}
+        row: dict[str, Any] = {"kind": kind, "name": name, "value": dict(value), "data": data}
+        statement = _ADD if expected == 0 else _PUT
+        if expected:
+            statement, row = _CHANGE, {**row, "expected": expected}
 
-        def write(connection: Connection) -> bool:
-            done = store(connection)
+        def write(connection: WriteConnection) -> bool:
+            done = bool(statement.rows(connection, **row))
             if kind == SYNONYMS:  # what views have cached no longer holds
                 note_change(connection)
             return done
-
-        def store(connection: Connection) -> bool:
-            new = _INSERT[connection.dialect.name](Row).values(
-                kind=kind, name=name, version=1, **fields
-            )
-            if expected is None:
-                statement = new.on_conflict_do_update(index_elements=["kind", "name"], set_=changed)
-            elif expected == 0:
-                statement = new.on_conflict_do_nothing()
-            else:
-                named = (*_named(kind, name), Row.version == expected)
-                statement = update(Row).where(*named).values(**changed)
-            return connection.execute(statement.returning(Row.version)).first() is not None
 
         return await self._write(write)
 
     async def create(self, values: Sequence[NewValue]) -> None:
         rows = [{**each._asdict(), "value": dict(each.value), "version": 1} for each in values]
-        await self._write(lambda connection: connection.execute(insert(Row), rows))
+        await self._write(partial(insert_rows, table="keyed_value", rows=rows))
 
     async def remove(self, kind: str, name: str) -> bool:
-        def write(connection: Connection) -> bool:
-            gone = delete(Row).where(*_named(kind, name)).returning(Row.version)
-            done = connection.execute(gone).first() is not None
-            if kind == SYNONYMS and done:
+        def write(connection: WriteConnection) -> bool:
+            gone = bool(_REMOVE.run(connection, kind=kind, name=name))
+            if kind == SYNONYMS and gone:
                 note_change(connection)
-            return done
+            return gone
 
         return await self._write(write)
-
-
-def _named(kind: str, name: str) -> tuple[Any, Any]:
-    return Row.kind == kind, Row.name == name

@@ -27,8 +27,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, delete, select
-
 from lagotto.documents import Document, Record
 from lagotto.indexes.base import text_rules
 from lagotto.stores.base import BaseConfig, Entry, Store, Version, agreed_config
@@ -36,8 +34,7 @@ from lagotto.stores.sql import statements, write
 from lagotto.stores.sql.changelog import read_head
 from lagotto.stores.sql.extras import Run
 from lagotto.stores.sql.read import counter, document_keys, read_config, read_sources, setting
-from lagotto.stores.sql.statements import Read, ReadConnection
-from lagotto.stores.sql.tables import ChunkSetRow, HistoryRow, RemovalRow, Setting
+from lagotto.stores.sql.statements import Read, ReadConnection, Statement, WriteConnection
 
 NEXT = "next_generation"
 """The setting with the NextGeneration, while there is one."""
@@ -67,9 +64,9 @@ def kept_generations(connection: ReadConnection) -> dict[int, BaseConfig]:
     return {config.generation: config for config in configs if config is not None}
 
 
-def abandon_next(connection: Connection) -> None:
+def abandon_next(connection: WriteConnection) -> None:
     """Give up the next generation; its rows go with those of former ones."""
-    connection.execute(delete(Setting).where(Setting.name == NEXT))
+    write.delete_settings(connection, NEXT)
 
 
 def _pending(connection: ReadConnection, generation: int) -> dict[tuple[str, str], int]:
@@ -78,20 +75,29 @@ def _pending(connection: ReadConnection, generation: int) -> dict[tuple[str, str
     return {(collection, name): key for collection, name, key in rows}
 
 
-def _drop_former(connection: Connection, *, after: int) -> int | None:
+_FORMER_SETS = Statement(
+    "SELECT key FROM chunk_set WHERE NOT (generation IN (:kept key)) AND key > :after "
+    "ORDER BY key LIMIT :most"
+)
+_DELETE_SETS = Statement("DELETE FROM chunk_set WHERE key IN (:keys key)")
+_DELETE_LOG = [
+    Statement(f"DELETE FROM {table} WHERE NOT (generation IN (:kept key))")
+    for table in ("history", "removal")
+]
+
+
+def _drop_former(connection: WriteConnection, *, after: int) -> int | None:
     """Delete rows of generations that are neither current nor next, sets of chunks from a key on.
 
     Returns the last key, None if these were all: then what the log has of them goes, too.
     """
-    kept = kept_generations(connection)
-    former = (ChunkSetRow.generation.not_in(kept), ChunkSetRow.key > after)
-    some = select(ChunkSetRow.key).where(*former).order_by(ChunkSetRow.key).limit(SETS_AT_ONCE)
-    keys = connection.scalars(some).all()
-    connection.execute(delete(ChunkSetRow).where(ChunkSetRow.key.in_(keys)))
+    kept = list(kept_generations(connection))
+    keys = _FORMER_SETS.column(connection, kept=kept, after=after, most=SETS_AT_ONCE)
+    _DELETE_SETS.run(connection, keys=keys)
     if len(keys) == SETS_AT_ONCE:
-        return keys[-1]
-    for table in (HistoryRow, RemovalRow):
-        connection.execute(delete(table).where(table.generation.not_in(kept)))
+        return int(keys[-1])
+    for statement in _DELETE_LOG:
+        statement.run(connection, kept=kept)
     return None
 
 
@@ -130,14 +136,14 @@ class SqlStaging:
         if not resumed:
             await self.change(self.begin)
 
-    def begin(self, connection: Connection) -> None:
+    def begin(self, connection: WriteConnection) -> None:
         """Begin the next generation; there are no rows of another."""
         made = NextGeneration(config=self.config, rules=text_rules())
         write.put_setting(connection, NEXT, made.model_dump_json())
         write.note_change(connection, self.config.generation)
 
     def write_chunks(
-        self, connection: Connection, entries: Sequence[Entry]
+        self, connection: WriteConnection, entries: Sequence[Entry]
     ) -> tuple[Sequence[Entry], write.Numbers]:
         """Store what it has of documents that are still the ones that were read.
 
@@ -175,7 +181,7 @@ class SqlStaging:
         return {}
 
     async def switch(self) -> bool:
-        def switch(connection: Connection) -> bool:
+        def switch(connection: WriteConnection) -> bool:
             if _pending(connection, self.config.generation):
                 return False
             write.put_config(connection, self.config)

@@ -1,5 +1,7 @@
 """All SQL that searches, indexes and listings read, as text, for every database.
 
+What is written is in the module that writes it, in the same form.
+
 A statement is written once. Parameters are `:name`; a list of values is one parameter, `IN (:ids
 text)` or `FROM (:pages number)`. What SQLite and PostgreSQL write differently is replaced when a
 statement is run. As text it needs no SQLAlchemy, whose import takes longer than a search in a small
@@ -32,7 +34,14 @@ class ReadConnection(Protocol):
         """The database; its `name` is `sqlite` or `postgresql`."""
 
     def exec_driver_sql(self, statement: str, parameters: Any, /) -> Any:
-        """Run a statement as the driver takes it; the result has `keys()` and `all()`."""
+        """Run a statement as the driver takes it, or, for a list of parameters, with each of them.
+
+        The result has `keys()`, `all()` and `rowcount`.
+        """
+
+
+WriteConnection = ReadConnection
+"""A connection in a transaction that changes the base."""
 
 
 class Read(Protocol):
@@ -43,7 +52,7 @@ class Read(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """SQL text that reads; `values` are those of its parameters."""
+    """SQL text; `values` are those of its parameters."""
 
     sql: str
 
@@ -75,13 +84,34 @@ class Statement:
             np.int64
         )
 
+    def run(self, connection: WriteConnection, /, **values: Any) -> int:
+        """Change rows; how many."""
+        return int(self._execute(connection, values).rowcount)
+
+    def run_each(self, connection: WriteConnection, rows: Sequence[Mapping[str, Any]], /) -> None:
+        """Run it with each of these rows as values, if there are any."""
+        if rows:
+            self._execute(connection, rows)
+
+    def _execute(
+        self, connection: ReadConnection, values: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    ) -> Any:
+        in_file = connection.dialect.name == "sqlite"
+        written, bind = (_for_sqlite, _sqlite_value) if in_file else (_for_postgres, _server_value)
+        rows = [values] if isinstance(values, Mapping) else values
+        bound = [
+            {name: each if type(each) in PLAIN else bind(each) for name, each in row.items()}
+            for row in rows
+        ]
+        return connection.exec_driver_sql(
+            written(self.sql), bound[0] if isinstance(values, Mapping) else bound
+        )
+
     def _run(
         self, connection: ReadConnection, values: Mapping[str, Any]
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         in_file = connection.dialect.name == "sqlite"
-        written, bind = (_for_sqlite, _sqlite_value) if in_file else (_for_postgres, _server_value)
-        bound = {name: bind(value) for name, value in values.items()}
-        result = connection.exec_driver_sql(written(self.sql), bound)
+        result = self._execute(connection, values)
         names, rows = tuple(result.keys()), result.all()
         if in_file and not JSON_COLUMNS.isdisjoint(names):
             columns = [index for index, name in enumerate(names) if name in JSON_COLUMNS]
@@ -94,6 +124,9 @@ class Statement:
 
 JSON_COLUMNS = {"metadata", "structure", "heading_path", "sections", "document_metadata"}
 """The columns that hold JSON, by the names they have in statements; psycopg decodes it itself."""
+
+PLAIN = {str, int, bool, bytes, type(None)}
+"""Types of values that every driver takes as they are."""
 
 NOT_JSON = object()
 """For a damaged value: an object that no record can be made of."""
@@ -128,7 +161,7 @@ def _for_postgres(sql: str) -> str:
 
 
 def _sqlite_value(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, list | tuple) else value
+    return json.dumps(value) if isinstance(value, list | tuple | dict) else value
 
 
 def _server_value(value: Any) -> Any:
@@ -136,7 +169,14 @@ def _server_value(value: Any) -> Any:
     if isinstance(value, list | tuple):
         exact = any(isinstance(item, float) for item in value)
         return list(map(Decimal, value)) if exact else list(value)
+    if isinstance(value, dict):
+        return json.dumps(value)
     return Decimal(value) if isinstance(value, float) else value
+
+
+def json_of(stored: Any) -> Any:
+    """A value of JSON, which psycopg has decoded itself."""
+    return json.loads(stored) if isinstance(stored, str) else stored
 
 
 def _json(stored: Any) -> Any:

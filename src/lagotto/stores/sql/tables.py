@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Annotated, Any
 
 from sqlalchemy import (
     JSON,
     BigInteger,
-    Dialect,
     ForeignKey,
     Index,
     Integer,
@@ -24,15 +22,12 @@ _NEXT_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class _OwnType(UserDefinedType[Any]):
-    """A type with a name in SQL, whose values a dialect may take in a way of its own."""
+    """A type with a name in SQL, which a dialect may call in a way of its own."""
 
     name_in_sql = "TEXT"
 
     def get_col_spec(self, **_: Any) -> str:
         return self.name_in_sql
-
-    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
-        return BIND.get((type(self), dialect.name))
 
 
 class Number(_OwnType):
@@ -53,10 +48,6 @@ class Instant(_OwnType):
     """A time in ISO format on our side, a timestamp where the database has them."""
 
     cache_ok = True
-
-
-BIND: dict[tuple[type[UserDefinedType[Any]], str], Callable[[Any], Any]] = {}
-"""How a dialect takes values of a type; registered where the dialect's own code is."""
 
 
 class Tables(DeclarativeBase):

@@ -1,4 +1,7 @@
-"""Writing documents with all that is derived from them, and the settings of a base."""
+"""Writing documents with all that is derived from them, and the settings of a base.
+
+As SQL text, as reading is: importing SQLAlchemy takes ten times as long as adding a document.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,8 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import BigInteger, Connection, cast, delete, insert, or_, select, update
-
 from lagotto.documents import Document, iso
-from lagotto.errors import ReplaceRefusedError
+from lagotto.errors import ReplaceRefusedError, StoreDamagedError
 from lagotto.filters import And, In
 from lagotto.indexes.vectors.rows import check_vectors
 from lagotto.stores.base import EVERYTHING, BaseConfig, Entry, WriteGuard, agreed_config
@@ -25,46 +26,49 @@ from lagotto.stores.sql.read import (
     in_batches,
     read_config,
 )
-from lagotto.stores.sql.statements import ReadConnection
-from lagotto.stores.sql.tables import (
-    AttributeRow,
-    ChunkRow,
-    ChunkSetRow,
-    ChunkTextRow,
-    Counter,
-    DocumentRow,
-    EmbeddingRow,
-    HistoryRow,
-    KeyedValueRow,
-    MetadataUpdateRow,
-    RemovalRow,
-    Setting,
-    Tables,
+from lagotto.stores.sql.statements import (
+    CURRENT,
+    KEYED_VALUE,
+    ReadConnection,
+    Statement,
+    WriteConnection,
+    json_of,
 )
 
+_PUT_SETTING = Statement(
+    "INSERT INTO setting (name, value) VALUES (:name, :value) "
+    "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+_DELETE_SETTINGS = Statement("DELETE FROM setting WHERE name IN (:names text)")
 
-def put_setting(connection: Connection, name: str, value: str) -> None:
-    connection.execute(delete(Setting).where(Setting.name == name))
-    connection.execute(insert(Setting).values(name=name, value=value))
+
+def put_setting(connection: WriteConnection, name: str, value: str) -> None:
+    _PUT_SETTING.run(connection, name=name, value=value)
 
 
-def put_config(connection: Connection, config: BaseConfig) -> None:
+def delete_settings(connection: WriteConnection, *names: str) -> None:
+    _DELETE_SETTINGS.run(connection, names=names)
+
+
+def put_config(connection: WriteConnection, config: BaseConfig) -> None:
     """Store what the chunks and vectors of the base are made with."""
-    connection.execute(delete(Setting).where(Setting.name.in_(CONFIG)))
+    delete_settings(connection, *CONFIG)
     stored = config.model_dump(exclude_none=True)
-    connection.execute(
-        insert(Setting), [{"name": name, "value": str(value)} for name, value in stored.items()]
+    insert_rows(
+        connection,
+        "setting",
+        [{"name": name, "value": str(value)} for name, value in stored.items()],
     )
 
 
-def mark_copy(connection: Connection, source: str | None) -> None:
+def mark_copy(connection: WriteConnection, source: str | None) -> None:
     """Store whose unfinished copy the base is, None if it is none."""
     config = read_config(connection).model_copy(update={"unfinished_copy_of": source})
     put_config(connection, config)
 
 
 def check_config(
-    connection: Connection, entries: Sequence[Entry], location: str
+    connection: WriteConnection, entries: Sequence[Entry], location: str
 ) -> tuple[BaseConfig, bool]:
     """Raise unless all entries were made as the base's others; the first one decides.
 
@@ -77,11 +81,6 @@ def check_config(
         put_config(connection, stored)
     return stored, stored != first
 
-
-CURRENT = (
-    select(cast(Setting.value, BigInteger)).where(Setting.name == "generation").scalar_subquery()
-)
-"""The generation that searches see."""
 
 HISTORY_KEPT = 100_000
 CHANGES_KEPT = 1_000_000
@@ -110,19 +109,18 @@ class Numbers(NamedTuple):
 class Insert(Protocol):
     """Puts rows into a table; a store may have a quicker way than the usual one."""
 
-    def __call__(
-        self, connection: Connection, table: type[Tables], rows: Sequence[dict[str, Any]], /
-    ) -> None: ...
+    def __call__(self, connection: Any, table: str, rows: Sequence[dict[str, Any]], /) -> None: ...
 
 
-def insert_rows(
-    connection: Connection, table: type[Tables], rows: Sequence[dict[str, Any]]
-) -> None:
+def insert_rows(connection: WriteConnection, table: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert rows, which all have the same columns."""
     if rows:
-        connection.execute(insert(table), rows)
+        names = ", ".join(f'"{name}"' for name in rows[0])
+        values = ", ".join(f":{name}" for name in rows[0])
+        Statement(f"INSERT INTO {table} ({names}) VALUES ({values})").run_each(connection, rows)
 
 
-def number_entries(connection: Connection, entries: Sequence[Entry]) -> Numbers:
+def number_entries(connection: WriteConnection, entries: Sequence[Entry]) -> Numbers:
     """Take numbers for entries; those that end up unused do no harm."""
     return Numbers(
         take_range(connection, "document", len(entries)),
@@ -132,14 +130,14 @@ def number_entries(connection: Connection, entries: Sequence[Entry]) -> Numbers:
 
 
 def check_guard(
-    connection: Connection, guard: WriteGuard | None, documents: Sequence[Document]
+    connection: WriteConnection, guard: WriteGuard | None, documents: Sequence[Document]
 ) -> None:
     """Raise unless documents may be written; the caller holds their locks."""
     if guard is None:
         return
     if guard.lease is not None:
-        named = (KeyedValueRow.kind == guard.lease.kind, KeyedValueRow.name == guard.lease.name)
-        guard.lease.check(connection.scalar(select(KeyedValueRow.value).where(*named)))
+        found = KEYED_VALUE.rows(connection, kind=guard.lease.kind, name=guard.lease.name)
+        guard.lease.check(json_of(found[0][2]) if found else None)
     stored = document_keys(connection, documents)
     if not stored or guard.replaceable == EVERYTHING:
         return
@@ -151,7 +149,7 @@ def check_guard(
 
 
 def write_entries(
-    connection: Connection,
+    connection: WriteConnection,
     entries: Sequence[Entry],
     *,
     numbers: Numbers,
@@ -160,14 +158,14 @@ def write_entries(
 ) -> None:
     """Store entries, whose former documents are gone; EmbeddingError for non-unit vectors."""
     named = [(key, entry.document) for key, entry in zip(numbers.documents, entries, strict=True)]
-    put(connection, DocumentRow, [document_row(key, document) for key, document in named])
+    put(connection, "document", [document_row(key, document) for key, document in named])
     attributes = [row for key, document in named for row in attribute_rows(key, document)]
-    put(connection, AttributeRow, attributes)
+    put(connection, "attribute", attributes)
     write_chunks(connection, entries, numbers=numbers, generation=generation, put=put)
 
 
 def write_chunks(
-    connection: Connection,
+    connection: WriteConnection,
     entries: Sequence[Entry],
     *,
     numbers: Numbers,
@@ -178,12 +176,12 @@ def write_chunks(
     for entry in entries:
         check_vectors(entry.vectors, dimension=entry.vectors.shape[1])
     now, chunk_numbers = iso(datetime.now(UTC)), iter(numbers.chunks)
-    rows: dict[type[Tables], list[dict[str, Any]]] = {
-        table: [] for table in (ChunkSetRow, ChunkRow, ChunkTextRow, EmbeddingRow)
+    rows: dict[str, list[dict[str, Any]]] = {
+        table: [] for table in ("chunk_set", "chunk", "chunk_text", "embedding")
     }  # in the order in which they need each other
     for entry, key, set_key in zip(entries, numbers.documents, numbers.sets, strict=True):
         made = {"model_id": entry.model_id, "created_at": now, "generation": generation}
-        rows[ChunkSetRow].append(
+        rows["chunk_set"].append(
             {
                 "key": set_key,
                 "document_key": key,
@@ -197,13 +195,13 @@ def write_chunks(
             chunk_row(number, key, set_key, chunk) | {"generation": generation}
             for number, chunk in zip(own, entry.chunks, strict=True)
         ]
-        rows[ChunkRow] += chunks
+        rows["chunk"] += chunks
         if len(text := entry.document.text) > longest_short_text(connection):
-            rows[ChunkTextRow] += [
+            rows["chunk_text"] += [
                 {"chunk_key": row["key"], "text": text[row["start"] : row["end"]]} for row in chunks
             ]
         findable = [row["key"] for row in chunks if row["level"] != "parent"]
-        rows[EmbeddingRow] += [
+        rows["embedding"] += [
             {"chunk_key": number, "vector": vector.astype("<f4").tobytes(), **made}
             for number, vector in zip(findable, entry.vectors, strict=True)
         ]
@@ -211,7 +209,16 @@ def write_chunks(
         put(connection, table, some)
 
 
-def update_documents(connection: Connection, documents: Sequence[Document]) -> None:
+_STILL_SAME = (
+    "WHERE key = :key AND content_hash = :content_hash "
+    "AND coalesce(language, '') = coalesce(CAST(:language AS TEXT), '')"
+)
+_DELETE_ATTRIBUTES = Statement("DELETE FROM attribute WHERE document_key = :key")
+_DELETE_DOCUMENTS = Statement("DELETE FROM document WHERE key IN (:keys key)")
+_CHUNKS_OF = Statement("SELECT key, generation FROM chunk WHERE document_key IN (:keys key)")
+
+
+def update_documents(connection: WriteConnection, documents: Sequence[Document]) -> None:
     """Store other metadata for documents whose chunks stay as they are.
 
     One that another process has removed or given other content (or another language, which other
@@ -221,63 +228,72 @@ def update_documents(connection: Connection, documents: Sequence[Document]) -> N
     updated: list[int] = []
     for document in documents:
         key = keys.get((document.collection, document.id), 0)
-        same = (
-            DocumentRow.key == key,
-            DocumentRow.content_hash == document.content_hash,
-            DocumentRow.language.is_not_distinct_from(document.language),
-        )
         row = document_row(key, document)
-        if connection.execute(update(DocumentRow).where(*same).values(row)).rowcount:
-            connection.execute(delete(AttributeRow).where(AttributeRow.document_key == key))
-            insert_rows(connection, AttributeRow, attribute_rows(key, document))
+        columns = ", ".join(f"{name} = :{name}" for name in row)
+        if Statement(f"UPDATE document SET {columns} {_STILL_SAME}").run(connection, **row):
+            _DELETE_ATTRIBUTES.run(connection, key=key)
+            insert_rows(connection, "attribute", attribute_rows(key, document))
             updated.append(key)
     numbers = take_range(connection, "change", len(updated))
     changes = zip(numbers, updated, strict=True)
     rows = [{"sequence": number, "document_key": key} for number, key in changes]
-    insert_rows(connection, MetadataUpdateRow, rows)
+    insert_rows(connection, "metadata_update", rows)
 
 
-def remove_documents(connection: Connection, keys: Sequence[int]) -> None:
+def remove_documents(connection: WriteConnection, keys: Sequence[int]) -> None:
     """Delete documents; what is derived goes with them."""
     for some in in_batches(keys):
-        connection.execute(delete(DocumentRow).where(DocumentRow.key.in_(some)))
+        _DELETE_DOCUMENTS.run(connection, keys=list(some))
 
 
-def note_removals(connection: Connection, keys: Sequence[int]) -> None:
+def note_removals(connection: WriteConnection, keys: Sequence[int]) -> None:
     """Record the removal of the chunks of documents in the change log."""
     for some in in_batches(keys):
-        chunks = select(ChunkRow.key, ChunkRow.generation)
-        gone = connection.execute(chunks.where(ChunkRow.document_key.in_(some))).all()
+        gone = _CHUNKS_OF.rows(connection, keys=list(some))
         numbers = take_range(connection, "change", len(gone))
         removals = [
             {"sequence": number, "chunk_key": key, "generation": generation}
             for number, (key, generation) in zip(numbers, gone, strict=True)
         ]
-        insert_rows(connection, RemovalRow, removals)
+        insert_rows(connection, "removal", removals)
 
 
-def note_change(connection: Connection, generation: int | None = None) -> None:
+_NOTE_CHANGE = Statement(f"""
+INSERT INTO history (state, change, token, generation) VALUES (
+    :state, (SELECT value FROM counter WHERE name = 'change'), :token,
+    coalesce(CAST(:generation AS BIGINT), {CURRENT})
+) RETURNING change
+""")
+_PRUNE_HISTORY = Statement(
+    f"DELETE FROM history WHERE (state <= :state OR change <= :change) AND generation = {CURRENT} "
+    "RETURNING change"
+)
+_PRUNE_LOG = [
+    Statement(f"DELETE FROM {table} WHERE sequence <= :change")
+    for table in ("removal", "metadata_update")
+]
+_TAKE = Statement("UPDATE counter SET value = value + :count WHERE name = :name RETURNING value")
+
+
+def note_change(connection: WriteConnection, generation: int | None = None) -> None:
     """Record a commit: a new state of a generation, the current one for None, with its own token.
 
     The last thing that a transaction does, since other writers wait from here on.
     """
     state = take_numbers(connection, "state", 1)
-    last = select(Counter.value).where(Counter.name == "change").scalar_subquery()
-    row = {"state": state, "change": last, "token": new_token()}
-    row["generation"] = CURRENT if generation is None else generation
-    change = connection.scalar(insert(HistoryRow).values(row).returning(HistoryRow.change)) or 0
+    row = {"state": state, "token": new_token(), "generation": generation}
+    change = _NOTE_CHANGE.scalar(connection, **row)
     if generation is not None:
         return
     # Delete old commits, and what no index could ask for any more without their tokens.
-    old = or_(HistoryRow.state <= state - HISTORY_KEPT, HistoryRow.change <= change - CHANGES_KEPT)
-    pruned = delete(HistoryRow).where(old, HistoryRow.generation == CURRENT)
-    if gone := connection.scalars(pruned.returning(HistoryRow.change)).all():
-        for table in (RemovalRow, MetadataUpdateRow):
-            connection.execute(delete(table).where(table.sequence <= max(gone)))
+    kept = {"state": state - HISTORY_KEPT, "change": change - CHANGES_KEPT}
+    if gone := _PRUNE_HISTORY.column(connection, **kept):
+        for statement in _PRUNE_LOG:
+            statement.run(connection, change=max(gone))
 
 
-def start_history(connection: Connection) -> None:
-    connection.execute(insert(HistoryRow).values(state=0, change=0, token=new_token()))
+def start_history(connection: WriteConnection) -> None:
+    insert_rows(connection, "history", [{"state": 0, "change": 0, "token": new_token()}])
 
 
 def new_token() -> int:
@@ -285,12 +301,14 @@ def new_token() -> int:
     return secrets.randbits(62) + 1
 
 
-def take_numbers(connection: Connection, counter: str, count: int) -> int:
+def take_numbers(connection: WriteConnection, counter: str, count: int) -> int:
     """Take the next `count` numbers of a counter; the last one taken."""
-    taken = update(Counter).where(Counter.name == counter).values(value=Counter.value + count)
-    return int(connection.execute(taken.returning(Counter.value)).scalar_one())
+    last = _TAKE.scalar(connection, name=counter, count=count)
+    if last is None:
+        raise StoreDamagedError(f"the counter {counter} is missing; restore the base from a backup")
+    return int(last)
 
 
-def take_range(connection: Connection, counter: str, count: int) -> range:
+def take_range(connection: WriteConnection, counter: str, count: int) -> range:
     last = take_numbers(connection, counter, count)
     return range(last - count + 1, last + 1)

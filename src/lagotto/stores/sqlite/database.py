@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from lagotto._internal.concurrency import checkpoint, interruptible
 from lagotto._internal.locations import INDEX_MARKER
@@ -27,10 +27,6 @@ from lagotto.errors import (
 from lagotto.indexes.folder import file_errors, usual_folder
 from lagotto.stores.sql import before_release, check_version
 from lagotto.stores.sql.statements import ReadConnection, Statement
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
-
 
 SHOWN = 100
 """Characters of a problem with the file that an error shows."""
@@ -113,6 +109,11 @@ BETWEEN_ATTEMPTS = 0.003
 KEPT_OPEN = 5
 """Connections that a pool keeps for the next searches."""
 
+LARGEST_LOG = 4 << 20
+"""Bytes that SQLite writes to the write-ahead log before it copies them into the file. It does not
+begin the log anew while others read, so it grows beside indexing, and would not shrink again.
+"""
+
 PRAGMAS = (
     "foreign_keys = ON",
     "journal_mode = WAL",
@@ -155,19 +156,25 @@ def execute_when_free(driver: sqlite3.Connection, statement: str, *, timeout: fl
 
 
 class SqliteConnection:
-    """A ReadConnection that sees one state of the file, from the first statement on."""
+    """A ReadConnection that sees one state of the file, from the first statement on.
+
+    In a transaction of `SqliteDatabase.writing` it also changes the file.
+    """
 
     dialect = SimpleNamespace(name="sqlite")
 
     def __init__(self, driver: sqlite3.Connection) -> None:
         self.driver = driver
 
-    def exec_driver_sql(self, statement: str, parameters: Mapping[str, Any], /) -> _Result:
+    def exec_driver_sql(
+        self, statement: str, parameters: Mapping[str, Any] | Sequence[Any], /
+    ) -> _Result:
         if not self.driver.in_transaction:
             self.driver.execute("BEGIN")
         try:
-            cursor = self.driver.execute(statement, parameters)
-            return _Result(cursor.description, cursor.fetchall())
+            run = self.driver.executemany if isinstance(parameters, list) else self.driver.execute
+            cursor = run(statement, parameters)
+            return _Result(cursor.description, cursor.fetchall(), cursor.rowcount)
         except sqlite3.OperationalError as exc:
             if "decode to UTF-8" not in str(exc) or self.driver.text_factory is text_or_bytes:
                 raise
@@ -184,6 +191,7 @@ class _Result(NamedTuple):
 
     description: Sequence[Sequence[Any]]
     rows: list[Sequence[Any]]
+    rowcount: int
 
     def keys(self) -> list[str]:
         return [column[0] for column in self.description]
@@ -245,10 +253,10 @@ _VERSION = Statement("PRAGMA user_version")
 
 
 class SqliteDatabase:
-    """Connections to the file of a base.
+    """Connections to the file of a base, used again and again.
 
-    What reads uses those of the sqlite3 module, again and again. SQLAlchemy is for what writes, and
-    imported with the first change: that takes longer than a search in a small base.
+    They are those of the sqlite3 module: importing SQLAlchemy takes longer than a search in a small
+    base, or than adding a document.
     """
 
     def __init__(self, file: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
@@ -257,7 +265,6 @@ class SqliteDatabase:
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed = False
-        self._engine: Engine | None = None
 
     @contextmanager
     def connection(self) -> Iterator[SqliteConnection]:
@@ -285,16 +292,34 @@ class SqliteDatabase:
                 connection.driver.close()
 
     @contextmanager
-    def writing(self, *, caching: bool = False) -> Iterator[Connection]:
-        """A transaction of SQLAlchemy; one for `caching` hardly waits for other writers."""
-        from lagotto.stores.sqlite.write import create_engine, transaction
+    def writing(self, *, caching: bool = False) -> Iterator[SqliteConnection]:
+        """A transaction with the lock of the file, committed at the end.
 
-        with self._lock:
-            if self._engine is None:
-                self._engine = create_engine(self._file, busy_timeout=self._busy_timeout)
+        One for `caching` hardly waits for other writers. The lock is tried often: SQLite itself
+        tries ever more rarely, so that a process which writes all the time would keep the lock for
+        itself; and it could not be cancelled meanwhile.
+        """
         timeout = CACHE_TIMEOUT if caching else self._busy_timeout
-        with transaction(self._engine, timeout=timeout) as connection:
+        with self.connection() as connection:
+            driver = connection.driver
+            driver.text_factory = text_or_bytes
+            driver.execute("PRAGMA busy_timeout = 0")
+            try:
+                execute_when_free(driver, "BEGIN IMMEDIATE", timeout=timeout)
+            finally:
+                driver.execute(_wait(self._busy_timeout))
             yield connection
+            driver.commit()
+            driver.text_factory = str
+
+    def shorten_log(self) -> None:
+        """Empty a long write-ahead log, unless somebody is reading from it or writing."""
+        log = self._file.with_name(f"{self._file.name}-wal")
+        if log.exists() and log.stat().st_size > LARGEST_LOG:
+            with self.connection() as connection:
+                connection.driver.execute("PRAGMA busy_timeout = 0")
+                connection.driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                connection.driver.execute(_wait(self._busy_timeout))
 
     def close(self) -> None:
         """Close all connections that nobody uses; the others when they are released."""
@@ -303,8 +328,10 @@ class SqliteDatabase:
             idle, self._idle = self._idle, []
         for driver in idle:
             driver.close()
-        if self._engine is not None:
-            self._engine.dispose()
+
+
+def _wait(seconds: float) -> str:
+    return f"PRAGMA busy_timeout = {int(seconds * 1000)}"
 
 
 def recognise(path: Path) -> None:

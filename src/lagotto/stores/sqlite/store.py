@@ -58,8 +58,6 @@ from lagotto.stores.sqlite.database import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
     from lagotto.stores.sql.chunk_cache import SqlChunkCache
     from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
     from lagotto.stores.sqlite.fts5 import PreparedTexts
@@ -79,7 +77,7 @@ class SqliteStore:
     both cases. Either may be behind a network instead: `qdrant://host:6333`. A base keeps the
     indexes that it was made with.
 
-    What is read needs no SQLAlchemy; methods that write import it when they are first called.
+    Methods that write import what they need for it when they are first called.
     """
 
     capabilities = Capabilities()
@@ -158,7 +156,7 @@ class SqliteStore:
     async def delete(self, where: Filter) -> list[str]:
         from lagotto.stores.sqlite.write import delete
 
-        def change(connection: Connection) -> list[str]:
+        def change(connection: SqliteConnection) -> list[str]:
             with damage_errors(self.path):
                 return delete(connection, where)
 
@@ -318,6 +316,8 @@ class SqliteStore:
             changes.damaged = self._views.damaged
             indexes = self.search_indexes.open.by_role()
             catch_up_all(indexes, changes, lock=self.updater_lock, least=least)
+        with store_errors(self.path):
+            self.database.shorten_log()
 
     def change_log(
         self, connection: SqliteConnection, generation: int | None = None
@@ -354,7 +354,7 @@ class SqliteStore:
         with self.reading() as connection:
             return question(connection)
 
-    async def _write(self, change: Callable[[Connection], T]) -> T:
+    async def _write(self, change: Callable[[SqliteConnection], T]) -> T:
         """A change of documents that is durable when it ends; one after another."""
         done = await self.change(change)
         if self._views.are_used:
@@ -362,15 +362,13 @@ class SqliteStore:
                 await in_thread(self._views.read_ahead)
         return done
 
-    async def change(self, change: Callable[[Connection], T]) -> T:
+    async def change(self, change: Callable[[SqliteConnection], T]) -> T:
         """A change that searches do not see."""
-        from lagotto.stores.sqlite.write import driver_of
-
         driver = DriverHandle()
 
         def write() -> T:
             with self._writing() as connection:
-                driver.driver = driver_of(connection)
+                driver.driver = connection.driver
                 try:
                     return change(connection)
                 finally:
@@ -379,7 +377,7 @@ class SqliteStore:
         return await interruptible(write, interrupt=driver.interrupt, executor=self._writer)
 
     async def _write_cache(
-        self, change: Callable[[Connection], T], _names: Collection[tuple[str, str]] | None
+        self, change: Callable[[SqliteConnection], T], _names: Collection[tuple[str, str]] | None
     ) -> T:
         """A change that may be skipped: it does not wait for other processes that write."""
 
@@ -400,7 +398,7 @@ class SqliteStore:
             yield connection
 
     @contextmanager
-    def _writing(self, *, caching: bool = False) -> Iterator[Connection]:
+    def _writing(self, *, caching: bool = False) -> Iterator[SqliteConnection]:
         with store_errors(self.path), self.database.writing(caching=caching) as connection:
             yield connection
 

@@ -1,19 +1,12 @@
-"""The file for SQLAlchemy: its tables, all that writes to them, and the next generation."""
+"""The tables of a file, all that writes to them, and the next generation."""
 
 from __future__ import annotations
 
 import logging
-import sqlite3
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 from uuid import uuid4
-
-from sqlalchemy import Connection, Engine, event, insert
-from sqlalchemy import create_engine as create_sqlalchemy_engine
-from sqlalchemy.exc import DBAPIError, NoResultFound
-from sqlalchemy.pool import QueuePool
 
 from lagotto._internal.concurrency import in_thread
 from lagotto.documents import Document
@@ -29,7 +22,7 @@ from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 from lagotto.stores.sql.filters import matching_names
 from lagotto.stores.sql.generations import SqlStaging, abandon_next, kept_generations
 from lagotto.stores.sql.read import counter, document_keys, read_config, setting
-from lagotto.stores.sql.tables import Counter, Tables
+from lagotto.stores.sql.statements import WriteConnection
 from lagotto.stores.sqlite import database, fts5
 
 if TYPE_CHECKING:
@@ -38,67 +31,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def create_engine(file: Path, *, busy_timeout: float = database.BUSY_TIMEOUT) -> Engine:
-    """An engine whose transactions have the lock of the file."""
-
-    def connected() -> sqlite3.Connection:
-        driver = database.connect(file, busy_timeout=busy_timeout)
-        driver.text_factory = database.text_or_bytes
-        return driver
-
-    engine = create_sqlalchemy_engine(
-        "sqlite://",
-        creator=connected,
-        poolclass=QueuePool,
-        max_overflow=-1,  # one that waits for a connection may keep others from ending
-    )
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        """Try often to take the lock.
-
-        SQLite itself tries ever more rarely, so that a process which writes all the time would keep
-        the lock for itself; and it could not be cancelled meanwhile.
-        """
-        driver = driver_of(connection)
-        driver.execute("PRAGMA busy_timeout = 0")
-        try:
-            timeout = connection.get_execution_options().get("timeout", busy_timeout)
-            database.execute_when_free(driver, "BEGIN IMMEDIATE", timeout=timeout)
-        finally:
-            driver.execute(f"PRAGMA busy_timeout = {int(busy_timeout * 1000)}")
-
-    return engine
-
-
-@contextmanager
-def transaction(engine: Engine, *, timeout: float) -> Iterator[Connection]:
-    """A transaction, committed at the end; `timeout` is for the lock of the file.
-
-    Errors of SQLite are raised as they are, without SQLAlchemy's around them.
-    """
-    try:
-        with engine.execution_options(timeout=timeout).begin() as connection:
-            yield connection
-    except DBAPIError as exc:
-        if not isinstance(exc.orig, sqlite3.Error):
-            raise
-        raise exc.orig from exc
-    except NoResultFound as exc:
-        raise sqlite3.DatabaseError("a row is missing that every base has") from exc
-
-
-def driver_of(connection: Connection) -> sqlite3.Connection:
-    """The connection of the sqlite3 module below one of SQLAlchemy."""
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    return driver
-
-
 COUNTERS = ("document", "chunk_set", "change", "state")
 
 
-def prepare_schema(connection: Connection, *, copy_of: str | None = None) -> None:
+def prepare_schema(connection: WriteConnection, *, copy_of: str | None = None) -> None:
     """Create the tables of a new base, or bring those of an older one up to date.
 
     A new base is an unfinished copy if `copy_of` names its source.
@@ -107,20 +43,34 @@ def prepare_schema(connection: Connection, *, copy_of: str | None = None) -> Non
     if version == SCHEMA_VERSION:
         return
     if version == 0:
-        Tables.metadata.create_all(connection)
+        _create_tables(connection)
         sql.put_setting(connection, "base_id", uuid4().hex)
         sql.put_config(connection, BaseConfig())
-        connection.execute(insert(Counter), [{"name": name, "value": 0} for name in COUNTERS])
+        counters = [{"name": name, "value": 0} for name in COUNTERS]
+        sql.insert_rows(connection, "counter", counters)
         sql.start_history(connection)
         if copy_of is not None:
             sql.mark_copy(connection, copy_of)
     else:
         migrate(connection, version)
-    connection.exec_driver_sql(f"PRAGMA application_id = {database.APPLICATION_ID}")
-    connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.exec_driver_sql(f"PRAGMA application_id = {database.APPLICATION_ID}", ())
+    connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA_VERSION}", ())
 
 
-def prepare_indexes(connection: Connection, indexes: IndexChoice) -> None:
+def _create_tables(connection: WriteConnection) -> None:
+    """Only a new base needs SQLAlchemy."""
+    from sqlalchemy.dialects import sqlite
+    from sqlalchemy.schema import CreateIndex, CreateTable
+
+    from lagotto.stores.sql.tables import Tables
+
+    for table in Tables.metadata.sorted_tables:
+        statements: list[CreateTable | CreateIndex] = [CreateTable(table)]
+        for made in (*statements, *map(CreateIndex, table.indexes)):
+            connection.exec_driver_sql(str(made.compile(dialect=sqlite.dialect())), ())
+
+
+def prepare_indexes(connection: WriteConnection, indexes: IndexChoice) -> None:
     """Store the indexes of a new base; create or rebuild the one inside the file."""
     if setting(connection, "text_index") is None:
         sql.put_setting(connection, "text_index", str(indexes.text))
@@ -136,7 +86,7 @@ def prepare_indexes(connection: Connection, indexes: IndexChoice) -> None:
 
 
 def write(
-    connection: Connection,
+    connection: WriteConnection,
     entries: Sequence[Entry],
     *,
     prepared: fts5.PreparedTexts,
@@ -159,14 +109,14 @@ def write(
 
 
 def update(
-    connection: Connection, documents: Sequence[Document], *, guard: WriteGuard | None = None
+    connection: WriteConnection, documents: Sequence[Document], *, guard: WriteGuard | None = None
 ) -> None:
     sql.check_guard(connection, guard, documents)
     sql.update_documents(connection, documents)
     sql.note_change(connection)
 
 
-def delete(connection: Connection, where: Filter) -> list[str]:
+def delete(connection: WriteConnection, where: Filter) -> list[str]:
     """Delete the documents that match; their ids."""
     found = matching_names(connection, where)
     _remove(connection, [document.key for document in found])
@@ -175,7 +125,7 @@ def delete(connection: Connection, where: Filter) -> list[str]:
     return [document.id for document in found]
 
 
-def _remove(connection: Connection, keys: Sequence[int]) -> None:
+def _remove(connection: WriteConnection, keys: Sequence[int]) -> None:
     """Remove documents, with what every generation has of them."""
     for generation in fts5.fts5_generations(connection) if keys else ():
         fts5.Fts5Tables(connection, generation).remove(keys)
@@ -215,7 +165,7 @@ class SqliteStaging(SqlStaging):
         self.indexes = base.search_indexes.open_for(config)
         self._former: Sequence[AnyIndex] = ()
 
-    def begin(self, connection: Connection) -> None:
+    def begin(self, connection: WriteConnection) -> None:
         super().begin(connection)
         if self.config.text_index == "fts5":
             fts5.Fts5Tables(connection, self.config.generation).create()
@@ -225,7 +175,7 @@ class SqliteStaging(SqlStaging):
         text_index, generation = self.config.text_index, self.config.generation
         prepared = await self._base.prepare_texts(entries, text_index)
 
-        def change(connection: Connection) -> None:
+        def change(connection: WriteConnection) -> None:
             before = counter(connection, "change")
             self.write_chunks(connection, entries)
             if text_index == "fts5":
@@ -282,7 +232,7 @@ class SqliteStaging(SqlStaging):
         delete_remote(self._former)
 
 
-def _drop_fts5(connection: Connection) -> None:
+def _drop_fts5(connection: WriteConnection) -> None:
     """Delete the tables of generations that are neither current nor next."""
     kept = kept_generations(connection)
     for generation in fts5.fts5_generations(connection):

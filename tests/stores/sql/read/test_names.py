@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, create_engine, event
 
 from lagotto.documents import Chunk
 from lagotto.stores.base import CacheKey
@@ -22,7 +22,6 @@ from lagotto.stores.sql.read import (
     read_sources,
     read_stored,
 )
-from lagotto.stores.sqlite.write import create_engine
 from tests.stores.sqlite.bases import made
 
 NAMES = [("default", "d001"), ("default", "d007"), ("other", "d002")]
@@ -60,7 +59,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", READS)
 def test_no_read_by_name_goes_through_all_documents(base: Path, name: str) -> None:
-    engine = create_engine(base)
+    engine = create_engine(f"sqlite:///{base}")
     statements: list[tuple[str, Any]] = []
 
     def note(_: object, __: object, statement: str, values: Any, *___: object) -> None:
@@ -82,7 +81,7 @@ def test_no_read_by_name_goes_through_all_documents(base: Path, name: str) -> No
 
 
 def test_an_id_counts_in_its_own_collection_only(base: Path) -> None:
-    engine = create_engine(base)
+    engine = create_engine(f"sqlite:///{base}")
     with engine.connect() as connection:
         assert set(keys_by_name(connection, NAMES)) == set(NAMES[:2])
         assert keys_by_name(connection, []) == {}
