@@ -133,6 +133,8 @@ async def exact_query(
         columns = zip_longest(*phrase.variants)
         words = (dict.fromkeys(term for term in column if term) for column in columns)
         asked.append(TextQuery(tuple(tuple(map(Term, word)) for word in words), where=phrase))
+    if not asked:
+        return None
     found = await asyncio.gather(*(view.text(part, k=RARE + 1) for part in asked))
     kept = [
         ExactPart(part, hits.keys if len(hits) <= RARE else None)
