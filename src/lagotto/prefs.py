@@ -120,6 +120,9 @@ class _Changed(dict[object, "RetrievalPrefs"]):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __deepcopy__(self, memo: object) -> _Changed:
+        return _Changed()  # a copy may have other settings
+
 
 class Preferences(Record):
     """A group of settings; a wrong one is a ConfigError."""
@@ -434,6 +437,11 @@ class RetrievalPrefs(Preferences):
     debug: bool = False
     _of_preset: _Origin = PrivateAttr(default=_Origin())
     _changed: _Changed = PrivateAttr(default_factory=_Changed)
+
+    def __copy__(self) -> Self:
+        made = super().__copy__()
+        made._changed = _Changed()  # a copy may have other settings
+        return made
 
     @model_validator(mode="after")
     def _as_many_as_are_kept(self) -> Self:
