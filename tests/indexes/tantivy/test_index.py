@@ -132,13 +132,11 @@ async def test_one_search_answers_where_few_chunks_hold_a_word(
         expected = [snapshot.state.scores(query, keys) for query in queries]
         for query in queries:
             await snapshot.search(query, k=5, allowed=allowed)
-        asked: list[TextQuery] = []
         with monkeypatch.context() as patch:
-            patch.setattr(TantivySnapshot, "scores", lambda _, query, keys: asked.append(query))
+            patch.delattr(TantivySnapshot, "scores")
             found = allowed.keys if allowed else keys
             for query, scores in zip(queries, expected, strict=True):
                 assert (await snapshot.scores(query, found)).tolist() == scores[found - 1].tolist()
-        assert not asked
 
 
 async def test_terms_are_looked_up_once_for_a_filter(
