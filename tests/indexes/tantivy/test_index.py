@@ -139,6 +139,17 @@ async def test_one_search_answers_where_few_chunks_hold_a_word(
                 assert (await snapshot.scores(query, found)).tolist() == scores[found - 1].tolist()
 
 
+def test_a_counted_term_gives_the_mean_length(tmp_path: Path) -> None:
+    """So that the first search need not walk through all terms to find one."""
+    index = TantivyWriter(tmp_path)
+    write(index, 0, 1, added=[(1, ["dog"]), (2, ["dog", "oak", "elm"])])
+    snapshot = index.snapshot
+    assert snapshot.known_term.text is None
+    assert snapshot.document_frequency(Word(("yew", "oak"))) == 1
+    assert snapshot.known_term.text == "oak"
+    assert snapshot.mean_length == 2
+
+
 async def test_terms_are_looked_up_once_for_a_filter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

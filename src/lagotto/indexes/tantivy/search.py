@@ -213,6 +213,8 @@ class TantivySnapshot:
         terms = dict.fromkeys(map(storable, word.terms))
         held = {term: self.searcher.doc_freq(TERMS, term) for term in terms}
         present = tuple(term for term, having in held.items() if having)
+        if present and self.known_term.text is None:
+            self.known_term.text = present[0]
         if len(present) < 2 and not self.dead:
             return sum(held.values())
         wanted = match_query(Word(present))
