@@ -118,7 +118,7 @@ class _Changed(dict[object, "RetrievalPrefs"]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Changed)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __deepcopy__(self, memo: object) -> _Changed:
         return _Changed()  # a copy may have other settings

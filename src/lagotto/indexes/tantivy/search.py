@@ -361,7 +361,7 @@ class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
         if len(allowed.keys) > MOST_KEYS_LOOKED_UP:
             return await super().held(terms, allowed, most=most)
         # Kept with the filter: the words of its queries repeat.
-        known: dict[str, bool] = allowed.compiled.setdefault("tantivy terms", {})
+        known: dict[str, bool | None] = allowed.compiled.setdefault("tantivy terms", {})
         answers = {term: known.get(term) for term in terms}
         if new := [term for term, answer in answers.items() if answer is None]:
             held = await self._ask(lambda index: index.held(new, allowed), brief=self.immediate)
