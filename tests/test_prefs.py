@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -456,3 +457,25 @@ def test_numbers_are_bounded() -> None:
 def test_chunks_made_at_query_time_have_headers_unless_asked_otherwise() -> None:
     assert RetrievalPrefs().chunking.include_headers
     assert not RetrievalPrefs(chunking={"include_headers": False}).chunking.include_headers
+
+
+def test_the_same_settings_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The preferences are those that `replace` makes, and equal to others that were never asked."""
+    own = RetrievalPrefs(top_k=7)
+    for settings in ({"mode": "semantic"}, {"filters": Eq("year", 1)}, {"fts": {"mode": "web"}}):
+        assert own.changed(settings) == own.replace(**settings)
+        is_known = own.changed(settings) is own.changed(settings)
+        assert is_known == ("fts" not in settings)  # a dict has no hash
+        for deep in (True, False):
+            other = own.model_copy(update={"top_k": 8}, deep=deep)
+            assert other.changed(settings) == other.replace(**settings)
+    assert own.changed({"filters": Eq("year", True)}).filters == Eq("year", True)
+    with pytest.raises(ConfigError):
+        own.changed({"top_k": 0})
+    assert own == RetrievalPrefs(top_k=7)
+    assert own._changed
+    assert not deepcopy(own)._changed
+    monkeypatch.setattr("lagotto.prefs.MOST_CHANGED", 3)
+    made = [own.changed({"top_k": number}) for number in range(1, 9)]
+    assert [prefs.top_k for prefs in made] == list(range(1, 9))
+    assert len(own._changed) <= 3

@@ -108,6 +108,22 @@ class _Origin(frozenset[str]):
     __hash__ = frozenset.__hash__
 
 
+MOST_CHANGED = 64
+"""Settings of calls that are kept with the preferences which they change."""
+
+
+class _Changed(dict[object, "RetrievalPrefs"]):
+    """Preferences by the settings that made them; it makes no difference in comparisons."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Changed)
+
+    __hash__ = None
+
+    def __deepcopy__(self, memo: object) -> _Changed:
+        return _Changed()  # a copy may have other settings
+
+
 class Preferences(Record):
     """A group of settings; a wrong one is a ConfigError."""
 
@@ -420,6 +436,12 @@ class RetrievalPrefs(Preferences):
     explain: Explain = "hits"
     debug: bool = False
     _of_preset: _Origin = PrivateAttr(default=_Origin())
+    _changed: _Changed = PrivateAttr(default_factory=_Changed)
+
+    def __copy__(self) -> Self:
+        made = super().__copy__()
+        made._changed = _Changed()  # a copy may have other settings
+        return made
 
     @model_validator(mode="after")
     def _as_many_as_are_kept(self) -> Self:
@@ -520,6 +542,19 @@ class RetrievalPrefs(Preferences):
         made = RetrievalPrefs(**merged_settings(self._given(), changes))
         made._of_preset = _Origin(self._of_preset.difference(_names(changes)))
         return made
+
+    def changed(self, settings: Mapping[str, Any]) -> RetrievalPrefs:
+        """As `replace`; the same settings are checked once, which takes longer than a view does."""
+        key = tuple((name, type(value), value) for name, value in settings.items())
+        try:
+            known = self._changed.get(key)
+        except TypeError:  # a dict or a list
+            return self.replace(**settings)
+        if known is None:
+            if len(self._changed) >= MOST_CHANGED:
+                self._changed.clear()
+            known = self._changed[key] = self.replace(**settings)
+        return known
 
     def with_query(self, query: str) -> RetrievalPrefs:
         """These preferences for another query; nothing else needs to be checked again."""
@@ -713,8 +748,8 @@ class SearchRequest:
         if self.over_own:
             start = own.overlaid(start)
         if given:
-            start = start.replace(query_text=self.query, **given)
-        elif start.query_text != self.query:
+            start = start.changed(given)
+        if start.query_text != self.query:
             start = start.with_query(self.query)
         start.check_call("retrieve" if self.verb == "why_not" else self.verb, self.settings)
         return replace(

@@ -95,6 +95,9 @@ async def cancel_scope(context: RequestContext) -> AsyncIterator[None]:
         raise _stopped(context, by_token=True)
     if remaining == 0:
         raise _stopped(context)
+    if token is None and remaining is None:
+        yield
+        return
     loop, scope, by_token = asyncio.get_running_loop(), asyncio.timeout(remaining), False
 
     def expire() -> None:

@@ -467,6 +467,6 @@ def test_the_best_rank_is_the_best_of_any_leg() -> None:
     found = candidates(
         {"semantic": leg([0.9, 0.8, 0.1], [1, 2, 0]), "text": leg([1, 2, 0], [2, 1, 0])}
     )
-    assert found.best_ranks().tolist()[:2] == [1, 1]
-    assert found.best_ranks()[2] > 1_000
-    assert Candidates(np.empty(0, np.int64), {}).best_ranks().tolist() == []
+    assert found.best_ranks.tolist()[:2] == [1, 1]
+    assert found.best_ranks[2] > 1_000
+    assert Candidates(np.empty(0, np.int64), {}).best_ranks.tolist() == []

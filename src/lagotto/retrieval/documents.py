@@ -83,7 +83,7 @@ def rank_documents(
     groups: DocumentGroups, fused: Fused, best_chunks: Mapping[DocumentRef, Chunk]
 ) -> list[FoundDocument]:
     """The documents in a total order: score, best rank in a leg, source."""
-    order = np.lexsort((groups.candidates.best_ranks(), -fused.scores))
+    order = np.lexsort((groups.candidates.best_ranks, -fused.scores))
     found = []
     for row in with_checkpoints(order.tolist()):
         document, score = groups.documents[row], float(fused.scores[row])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite
 from typing import Protocol
 
@@ -36,7 +37,7 @@ class LegScores:
         return isfinite(self.scores[row])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Candidates:
     """The chunks that any leg found, with the scores of every leg that ran.
 
@@ -47,6 +48,7 @@ class Candidates:
     legs: Mapping[Leg, LegScores]
     depth: int | None = None
 
+    @cached_property
     def best_ranks(self) -> Ranks:
         """The best rank of each candidate in any leg's list."""
         best = np.full(len(self.keys), np.iinfo(np.int64).max)

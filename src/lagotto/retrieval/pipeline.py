@@ -303,6 +303,8 @@ class Search:
         corrected = {term for terms in self.diagnostics.corrections.values() for term in terms}
         return [
             replace(item, cited=cited_section(item, query, corrected=corrected))
+            if item.found.sections or item.child
+            else item  # its own location is the one
             for item in with_checkpoints(ranked)
         ]
 

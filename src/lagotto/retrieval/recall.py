@@ -133,6 +133,8 @@ async def exact_query(
         columns = zip_longest(*phrase.variants)
         words = (dict.fromkeys(term for term in column if term) for column in columns)
         asked.append(TextQuery(tuple(tuple(map(Term, word)) for word in words), where=phrase))
+    if not asked:
+        return None
     found = await asyncio.gather(*(view.text(part, k=RARE + 1) for part in asked))
     kept = [
         ExactPart(part, hits.keys if len(hits) <= RARE else None)
@@ -258,7 +260,10 @@ class QueryPlanner:
                 "for none. A text search configuration of a PostgreSQL server is for bases on that "
                 f"server, with fts.rank_func ts_rank or ts_rank_cd (it is {prefs.fts.rank_func})"
             )
-        self._parsed, self._refused = read_query(prefs, self._native, self._languages)
+        scored = prefs.mode != "semantic" or not capabilities.semantic
+        self._parsed, self._refused = read_query(
+            prefs, self._native, self._languages, scored=scored
+        )
         self._related: tuple[tuple[Term, ...], ...] = ()
         self._synonyms: dict[str, tuple[str, ...]] = {}
         for name, synonyms in view.synonyms.items() if prefs.mode != "semantic" else ():
@@ -322,7 +327,8 @@ class QueryPlanner:
         if self._semantic:
             legs = await self._meaning(legs, vector, expansion)
         excluded = self._parsed.excluded if self._can.text else None
-        return QueryPlan(self._type, legs, self._adapted(legs), excluded, reads=self._reads)
+        reads = self._text and self._reads
+        return QueryPlan(self._type, legs, self._adapted(legs), excluded, reads=reads)
 
     def _added(self, expansion: Expansion | None) -> tuple[tuple[Term, ...], ...]:
         """The words that only the expansion has, with less weight."""
@@ -573,11 +579,15 @@ def native_query(
 
 
 def read_query(
-    prefs: RetrievalPrefs, native: NativeQuery | None, languages: Sequence[str | None]
+    prefs: RetrievalPrefs,
+    native: NativeQuery | None,
+    languages: Sequence[str | None],
+    *,
+    scored: bool = True,
 ) -> tuple[ParsedQuery, QueryError | None]:
     """The query by our own syntax, or its words and the error where a server may know more."""
     try:
-        return parse_query(prefs.query_text, prefs.fts.mode, languages), None
+        return parse_query(prefs.query_text, prefs.fts.mode, languages, scored=scored), None
     except QueryError as exc:
         if native is None:
             raise

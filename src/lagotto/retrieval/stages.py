@@ -95,7 +95,7 @@ def best_rows(
     candidates: Candidates, scores: Scores, *, count: int, rows: Rows | None = None
 ) -> Rows:
     """The best `count`, of `rows` only if given, and all that tie with the last of them."""
-    best_ranks = candidates.best_ranks()
+    best_ranks = candidates.best_ranks
     order = np.lexsort((best_ranks, -scores))
     if rows is not None:
         order = order[np.isin(order, rows)]
@@ -117,7 +117,7 @@ def rank(
 
     Keys depend on the order in which documents were added, so ties are broken by the passages.
     """
-    best_ranks = candidates.best_ranks()
+    best_ranks = candidates.best_ranks
     row_of = dict(zip(candidates.keys[rows].tolist(), rows.tolist(), strict=True))
     ranked = []
     for passage in passages:

@@ -21,6 +21,8 @@ def alphabet_share(text: str, alphabets: Sequence[str]) -> float:
 
     1.0 if no alphabets are given or if the text has no letters.
     """
+    if text.isascii() and "LATIN" in alphabets:
+        return 1.0
     names = [unicodedata.name(letter, "") for letter in text[:SAMPLE] if letter.isalpha()]
     if not alphabets or not names:
         return 1.0

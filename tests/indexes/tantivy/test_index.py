@@ -23,6 +23,7 @@ from lagotto.indexes.tantivy.index import (
     open_tantivy,
     step_size,
 )
+from lagotto.indexes.tantivy.search import TantivySnapshot
 from lagotto.indexes.text_query import Term, TextQuery, Word
 from lagotto.testing.indexes import MemoryChangeLog, embedded_site
 from tests.indexes.tantivy.written import search, write
@@ -113,6 +114,72 @@ def test_two_ways_to_find_what_matches(
     asked = [f"w{key}" for key in range(61)] + ["even", "odd"]
     allowed = FilterKeys(np.array([2, 4, 10, 40, 99]))
     assert index.snapshot.held(asked, allowed) == ["w2", "w40", "even"]
+
+
+async def test_one_search_answers_where_few_chunks_hold_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All hits of each query are seen, so that other chunks are scored without another search."""
+    index = open_tantivy(embedded_site(tmp_path))
+    log = MemoryChangeLog()
+    for number in range(1, 41):
+        log.add("oak " * (number % 3) + f"dog {number}")
+    snapshot = index.catch_up(log)
+    assert snapshot is not None
+    queries = [TextQuery(((Term(word),),)) for word in ("dog", "oak")]
+    keys = np.arange(1, 41)
+    for allowed in (None, FilterKeys(np.arange(1, 41, 2))):
+        expected = [snapshot.state.scores(query, keys) for query in queries]
+        for query in queries:
+            await snapshot.search(query, k=5, allowed=allowed)
+        with monkeypatch.context() as patch:
+            patch.delattr(TantivySnapshot, "scores")
+            found = allowed.keys if allowed else keys
+            for query, scores in zip(queries, expected, strict=True):
+                assert (await snapshot.scores(query, found)).tolist() == scores[found - 1].tolist()
+
+
+def test_a_counted_term_gives_the_mean_length(tmp_path: Path) -> None:
+    """So that the first search need not walk through all terms to find one."""
+    index = TantivyWriter(tmp_path)
+    write(index, 0, 1, added=[(1, ["dog"]), (2, ["dog", "oak", "elm"])])
+    snapshot = index.snapshot
+    assert snapshot.known_term.text is None
+    assert snapshot.document_frequency(Word(("yew", "oak"))) == 1
+    assert snapshot.known_term.text == "oak"
+    assert snapshot.mean_length == 2
+
+
+async def test_terms_are_looked_up_once_for_a_filter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "MOST_CACHED", 3)
+    index = open_tantivy(embedded_site(tmp_path))
+    log = MemoryChangeLog()
+    for text in ("dog oak", "dog elm", "ash"):
+        log.add(text)
+    snapshot = index.catch_up(log)
+    assert snapshot is not None
+    asked: list[list[str]] = []
+    held = TantivySnapshot.held
+
+    def counted(self: TantivySnapshot, terms: list[str], allowed: FilterKeys) -> list[str]:
+        asked.append(terms)
+        return held(self, terms, allowed)
+
+    monkeypatch.setattr(TantivySnapshot, "held", counted)
+    allowed = FilterKeys(np.array([1, 3]))
+    for terms, found, new in (
+        (["elm", "oak"], ["oak"], [["elm", "oak"]]),
+        (["oak", "elm", "dog"], ["oak", "dog"], [["dog"]]),
+        (["ash", "oak", "yew"], ["ash", "oak"], [["ash", "yew"]]),  # and the rest is forgotten
+        (["ash", "oak", "yew"], ["ash", "oak"], []),
+        (["dog"], ["dog"], [["dog"]]),
+    ):
+        asked.clear()
+        assert await snapshot.held(terms, allowed, most=9) == found
+        assert asked == new
+    assert await snapshot.held(["elm"], FilterKeys(np.array([2])), most=9) == ["elm"]
 
 
 @pytest.fixture

@@ -177,6 +177,25 @@ def test_a_query_that_only_the_server_may_understand() -> None:
         read_query(prefs, None, ["en"])
 
 
+@pytest.mark.parametrize(
+    ("mode", "can", "analysed"),
+    [
+        ("hybrid", Capabilities(), True),
+        ("semantic", Capabilities(), False),
+        ("semantic", Capabilities(semantic=False), True),  # only words count then
+    ],
+)
+async def test_words_are_not_analysed_for_vectors_alone(
+    mode: Mode, can: Capabilities, analysed: bool
+) -> None:
+    prefs = RetrievalPrefs(query_text="dogs -cats", mode=mode, fts={"mode": "web"})
+    async with MemoryStore().view(And()) as view:
+        parsed = planner(view, prefs, capabilities=can)._parsed
+    assert bool(parsed.words) == analysed
+    assert parsed.excluded is not None
+    assert parsed.text == "dogs"
+
+
 async def test_only_words_that_the_embedder_breaks_up_are_corrected() -> None:
     """`cart` is a word, though no document has it; of two words, half of the query is misspelt."""
     tokenizer = create_embedder("minilm").tokenizer

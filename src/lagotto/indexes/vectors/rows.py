@@ -51,9 +51,9 @@ class MatrixSnapshot:
         if k < 1:
             raise ConfigError(f"k is {k}: ask for at least one hit")
         check_vectors(query[None], dimension=self.dimension)
-        parts = (self.base, self.tail)
+        parts = [part for part in (self.base, self.tail) if len(part.keys)] or [self.base]
         found = [part.search(query, k=k, allowed=allowed, tuning=self.tuning) for part in parts]
-        return merge_hits(found, k=k)
+        return found[0] if len(found) == 1 else merge_hits(found, k=k)
 
     def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
         """The cosine of each of `keys`, 0 for those that are not in the index."""

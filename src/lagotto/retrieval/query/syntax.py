@@ -41,9 +41,15 @@ class ParsedQuery:
 
 
 def parse_query(
-    text: str, mode: FtsMode = "any", languages: Sequence[str | None] = (None,)
+    text: str,
+    mode: FtsMode = "any",
+    languages: Sequence[str | None] = (None,),
+    *,
+    scored: bool = True,
 ) -> ParsedQuery:
     """Read `text` by the rules of `mode`, over documents in `languages`.
+
+    Without words that are `scored` the query is for vectors alone.
 
     `any` takes whatever it is as words, of which a chunk may hold any. The others follow
     PostgreSQL: `web` websearch_to_tsquery, `plain` plainto_tsquery, `phrase` phraseto_tsquery,
@@ -65,7 +71,8 @@ def parse_query(
     demanded = reading.where.parts if isinstance(reading.where, Every) else (reading.where,)
     rejected = [part.part for part in demanded if isinstance(part, Without)]
     excluded = either(rejected) if rejected else None
-    return ParsedQuery(_scored(reading, languages), reading.where, excluded, reading.text)
+    words = _scored(reading, languages) if scored else ()
+    return ParsedQuery(words, reading.where, excluded, reading.text)
 
 
 def _scored(reading: Reading, languages: Sequence[str | None]) -> tuple[tuple[Term, ...], ...]:

@@ -143,17 +143,18 @@ def identifiers(query: str, languages: Sequence[str | None] = (None,)) -> list[P
     return _phrases((word for word, _ in find_identifiers(query)), languages)
 
 
-def find_identifiers(query: str) -> list[tuple[str, str]]:
+@lru_cache(maxsize=64)  # asked for twice in a search, for the type and for the exact leg
+def find_identifiers(query: str) -> tuple[tuple[str, str], ...]:
     """The distinct identifiers outside quotations in order, each with its shape."""
     bare = quoted_in(query).sub(" ", query)
     gaps = EUROPEAN_GAPS if is_european(bare) else _all_gaps()
     words = dict.fromkeys(
         _trimmed(word) for word in gaps.split(bare) if len(word) <= LONGEST_IDENTIFIER
     )
-    return [(word, shape) for word in words if (shape := _shape(word))]
+    return tuple((word, shape) for word in words if (shape := _shape(word)))
 
 
-@lru_cache(maxsize=1024)  # asked for twice in a search, for the type and for the exact leg
+@lru_cache(maxsize=1024)
 def _shape(word: str) -> str | None:
     return next((name for name, shape in _SHAPES.items() if shape.search(word)), None)
 
