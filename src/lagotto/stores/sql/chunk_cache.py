@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FORMAT = 3
+FORMAT = 4
 """Increased whenever the row format changes; rows of another format fail their checksum."""
 
 KEPT = (
@@ -47,6 +47,7 @@ KEPT = (
     "item_range",
     "lines",
     "sections",
+    "context",
 )
 """The fields of a chunk that are kept, in this order, followed by the index of its parent."""
 
