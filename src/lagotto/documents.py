@@ -406,7 +406,7 @@ def chunk_id(document: Document, chunker_id: str, level: ChunkLevel, span: Span)
     return digest(document.collection, document.id, document.content_hash, chunker_id, level, *span)
 
 
-CONTEXT_RULES = 3
+CONTEXT_RULES = 2
 """Raised whenever `in_context` gives another text: what was indexed before is indexed again."""
 
 
