@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from lagotto import AsyncKnowledgeBase
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.readers import load
+from lagotto.rerankers.base import Candidate, Judgement, ScoreScale, Verdict
 from lagotto.testing.hash_embedder import HashEmbedder
 
 EMBEDDER = HashEmbedder(dimension=32)
@@ -73,3 +76,28 @@ async def test_it_is_embedded_and_decides_which_vectors_are_reused(tmp_path: Pat
     assert text == other_text
     assert name != other_name
     assert vector != other_vector
+
+
+async def test_a_reranker_and_a_pack_see_it_above_a_passage(tmp_path: Path) -> None:
+    (tmp_path / "table.md").write_text(f"| Sensor | Bar |\n| --- | --- |\n{ROWS}\n")
+    seen: list[Candidate] = []
+
+    class Reader:
+        id = "reader"
+        scale = ScoreScale()
+
+        async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
+            seen.extend(candidates)
+            return Judgement([Verdict(score=one.score) for one in candidates])
+
+        async def close(self) -> None: ...
+
+    base = AsyncKnowledgeBase(
+        ":memory:", embedder=EMBEDDER, chunker="section:48/0", reranker=Reader()
+    )
+    async with base as kb:
+        await kb.add(str(tmp_path))
+        pack = await kb.context("S-41", max_tokens=100, context={"select": "roles"}, top_k=1)
+    assert len(pack.citations) == 1
+    assert "| Sensor | Bar |\n| S-" in pack.context_pack
+    assert {one.context for one in seen if one.text.startswith("| S-")} == {"| Sensor | Bar |"}

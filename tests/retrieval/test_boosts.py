@@ -66,6 +66,7 @@ async def test_scores_are_products_that_add_up_in_every_view(kb: AsyncKnowledgeB
     assert [item.item_id for item in bundle.candidates] == [hit.document_id for hit in hits[:20]]
     late = await kb.retrieve(QUERY, boost=BOOSTS, chunking={"strategy": "late"})
     assert late[0].document_id == hits[0].document_id
+    assert late[0].score == late[0].breakdown.boosted
     why = await kb.why_not(QUERY, hits[20].document_id, top_k=3, boost=BOOSTS)
     assert why.rank == 21
 
@@ -84,7 +85,7 @@ async def test_the_order_stays_where_products_are_above_one(kb: AsyncKnowledgeBa
     hits = await kb.retrieve(QUERY, top_k=24, mode="keyword", boost=boost)
     assert hits[0].score == 1.0
     assert hits[0].breakdown.boost_scale == pytest.approx(3.0)
-    products = [hit.breakdown.fused_score * sum(hit.breakdown.boosts.values()) for hit in hits]
+    products = [(hit.breakdown.fused_score or 0) * sum(hit.breakdown.boosts.values()) for hit in hits]
     assert products == sorted(products, reverse=True)
     assert "/ 3.0000" in hits[0].explain()
 
