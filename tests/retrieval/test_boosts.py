@@ -85,7 +85,9 @@ async def test_the_order_stays_where_products_are_above_one(kb: AsyncKnowledgeBa
     hits = await kb.retrieve(QUERY, top_k=24, mode="keyword", boost=boost)
     assert hits[0].score == 1.0
     assert hits[0].breakdown.boost_scale == pytest.approx(3.0)
-    products = [(hit.breakdown.fused_score or 0) * sum(hit.breakdown.boosts.values()) for hit in hits]
+    products = [
+        (hit.breakdown.fused_score or 0) * sum(hit.breakdown.boosts.values()) for hit in hits
+    ]
     assert products == sorted(products, reverse=True)
     assert "/ 3.0000" in hits[0].explain()
 
