@@ -26,6 +26,7 @@ from pydantic import (
     PlainSerializer,
     PrivateAttr,
     ValidationError,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -64,6 +65,7 @@ FilterPref = Annotated[
     InstanceOf[Filter],
     BeforeValidator(parse_filter),
     PlainSerializer(lambda where: where.to_json()),
+    WithJsonSchema({"type": "object"}),
 ]
 Share = Annotated[float, Field(ge=0, le=1)]
 MOST_WEIGHT = 1e6

@@ -540,7 +540,7 @@ class Search:
             view = self._view
             if plan.excluded is not None:
                 view = await view.excluding(plan.excluded)
-        if self._prefs.boost:  # any candidate may come to the first ranks
+        if self._prefs.boost:  # every candidate is read
             passages = None
         fusion = FusionPlan(plan.weights, self._floor, passages)
         return plan, Recall(view, plan.legs, self._prefs, self.diagnostics, plan=fusion)
