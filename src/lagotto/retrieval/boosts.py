@@ -35,9 +35,10 @@ def boosted(
     """
     today = (now or datetime.now(UTC)).replace(hour=0, minute=0, second=0, microsecond=0)
     factors = {boost.name: np.ones(len(fused.scores)) for boost in boosts}
+    columns = [(boost, factors[boost.name]) for boost in boosts]
     for row, document, chunk in rows:
-        for boost in boosts:
-            factors[boost.name][row] *= factor_of(boost, document, chunk, today=today)
+        for boost, column in columns:
+            column[row] *= factor_of(boost, document, chunk, today=today)
     products = prod(factors.values(), start=fused.scores)
     scale = max(1.0, float(products.max(initial=0.0)))
     return replace(
