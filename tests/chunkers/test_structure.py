@@ -85,6 +85,7 @@ async def test_a_reranker_and_a_pack_see_it_above_a_passage(tmp_path: Path) -> N
     class Reader:
         id = "reader"
         scale = ScoreScale()
+        reads_only_text = False
 
         async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
             seen.extend(candidates)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -106,7 +107,7 @@ async def test_boosts_are_those_of_memory(server_url: str, strategy: str) -> Non
         )
         for number in range(60)
     ]
-    asked = {
+    asked: dict[str, Any] = {
         "boost": [field("kind", "manual", 1.5), recency(half_life="9d", now="2024-02-01")],
         "top_k": 5,
         "strategy": strategy,
