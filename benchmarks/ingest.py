@@ -24,7 +24,7 @@ from pathlib import Path
 
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER
-from lagotto.documents import Document, in_context
+from lagotto.documents import Document
 from lagotto.embedders import Embedder, create_embedder
 from lagotto.testing.hash_embedder import HashEmbedder
 from synthetic import WORDS
@@ -44,7 +44,7 @@ async def alone(embedder: Embedder, chunks: int) -> float:
     """Chunks per second, without anything around it."""
     chunker = CHUNKERS.create(DEFAULT_CHUNKER, tokenizer=embedder.tokenizer)
     texts = [
-        in_context(document.title, chunk.text, headings=chunk.heading_path)
+        chunk.in_context(document.title)
         for document in documents(chunks)
         for chunk in chunker.chunk(document)
     ]

@@ -24,7 +24,7 @@ import beir
 from beir import interval, mean, read_jsonl, shown
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.demo import corpus
-from lagotto.documents import Document, in_context
+from lagotto.documents import Document
 from lagotto.embedders import Embedder
 from lagotto.readers import Columns
 from lagotto.terms import analyze, content_terms, query_terms
@@ -90,7 +90,7 @@ async def shared_words(base: AsyncKnowledgeBase, row: Mapping[str, str]) -> list
     document = await _document(base, row["document"])
     passage = " ".join(row.get("passage", "").split())
     texts = [
-        in_context(document.title, chunk.text, headings=chunk.heading_path)
+        chunk.in_context(document.title)
         for chunk in await base.chunks(document.id, collection=document.collection)
         if passage in " ".join(chunk.text.split())
     ]

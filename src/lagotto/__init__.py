@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         parse_filter as parse_filter,
     )
     from lagotto.prefs import (
+        Boost as Boost,
         CachePrefs as CachePrefs,
         ChunkingPrefs as ChunkingPrefs,
         ContextPrefs as ContextPrefs,
@@ -114,6 +115,8 @@ if TYPE_CHECKING:
         ScoringPrefs as ScoringPrefs,
         SnippetPrefs as SnippetPrefs,
         VectorPrefs as VectorPrefs,
+        field as field,
+        recency as recency,
     )
     from lagotto.presets import (
         Preset as Preset,
@@ -164,8 +167,9 @@ __all__, __getattr__, __dir__ = exports(
         "SelectedChunk check_answer",
         "documents": "Block Chunk Document Heading Location Page Span",
         "filters": "And Contains Eq Exists Filter Gt Gte In Lt Lte Ne Not NotIn Or parse_filter",
-        "prefs": "CachePrefs ChunkingPrefs ContextPrefs DiversityPrefs ExpansionPrefs FtsPrefs "
-        "FuzzyPrefs ParentsPrefs RerankPrefs RetrievalPrefs ScoringPrefs SnippetPrefs VectorPrefs",
+        "prefs": "Boost CachePrefs ChunkingPrefs ContextPrefs DiversityPrefs ExpansionPrefs "
+        "FtsPrefs FuzzyPrefs ParentsPrefs RerankPrefs RetrievalPrefs ScoringPrefs SnippetPrefs "
+        "VectorPrefs field recency",
         "presets": "Preset load_preset preset_names",
         "readers": "Columns ReadFailure Skipped SkippedFile",
         "request_context": "CancellationToken RequestContext",

@@ -374,7 +374,8 @@ class Chunk(Location):
 
     `ordinal` counts from 0 within the chunk's level. A chunk of more than one section has all of
     them in `sections`, in order; its `heading_path` is what they have in common, or that of its
-    first character, as its chunker has it.
+    first character, as its chunker has it. `context` is what stands before the chunk and belongs to
+    it as headings do: the header row of its table.
     """
 
     id: str
@@ -388,6 +389,11 @@ class Chunk(Location):
     token_count: int = Field(ge=0)
     element: ElementKind = "paragraph"
     sections: tuple[ChunkSection, ...] = ()
+    context: str = ""
+
+    def in_context(self, title: str | None) -> str:
+        """The text as it is embedded and indexed; `title` is its document's."""
+        return in_context(title, self.text, headings=self.heading_path, context=self.context)
 
     @property
     def document_ref(self) -> DocumentRef:
@@ -404,13 +410,15 @@ CONTEXT_RULES = 2
 """Raised whenever `in_context` gives another text: what was indexed before is indexed again."""
 
 
-def in_context(title: str | None, text: str, *, headings: Sequence[str] = ()) -> str:
+def in_context(
+    title: str | None, text: str, *, headings: Sequence[str] = (), context: str = ""
+) -> str:
     """A chunk's text as it is embedded and indexed: under its document's title and its headings.
 
-    A heading that is the title says it once.
+    A heading that is the title says it once. `context` is the chunk's own, of a table.
     """
     path = " > ".join(dict.fromkeys((*((title,) if title else ()), *headings)))
-    return f"{path}\n\n{text}" if path else text
+    return "\n\n".join((*filter(None, (path, context)), text))
 
 
 Vector = NDArray[np.float32]

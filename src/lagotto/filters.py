@@ -695,7 +695,7 @@ def matches(root: Filter, document: Document, chunk: Chunk | None = None) -> boo
         case Not(inner):
             return not matches(inner, document, chunk)
         case Condition(field):
-            return _holds(root, _value(field, document, chunk))
+            return _holds(root, value_of(field, document, chunk))
     raise TypeError(f"not a filter: {root!r}")
 
 
@@ -739,7 +739,8 @@ def _compares(comparison: Callable[[Any, Any], bool], value: object, wanted: Jso
     return any(kind_of(item) == kind and comparison(item, wanted) for item in items)
 
 
-def _value(field: FieldRef, document: Document, chunk: Chunk | None) -> object:
+def value_of(field: FieldRef, document: Document, chunk: Chunk | None) -> object:
+    """What a document, or a chunk of it, has in a field, as filters compare it."""
     if field.path is not None:
         inside: object = document.metadata
         for key in field.path:

@@ -8,9 +8,13 @@ reason.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
@@ -22,14 +26,15 @@ from pydantic import (
     PlainSerializer,
     PrivateAttr,
     ValidationError,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
 
 from lagotto._internal.registry import did_you_mean
-from lagotto.documents import Record, Vector
+from lagotto.documents import Moment, Record, Vector
 from lagotto.errors import ConfigError
-from lagotto.filters import And, Filter, parse_filter
+from lagotto.filters import And, Eq, Filter, In, parse_filter
 from lagotto.request_context import RequestContext
 from lagotto.results import Leg
 from lagotto.terms.languages import is_language
@@ -60,6 +65,7 @@ FilterPref = Annotated[
     InstanceOf[Filter],
     BeforeValidator(parse_filter),
     PlainSerializer(lambda where: where.to_json()),
+    WithJsonSchema({"type": "object"}),
 ]
 Share = Annotated[float, Field(ge=0, le=1)]
 MOST_WEIGHT = 1e6
@@ -394,6 +400,86 @@ class ContextPrefs(Preferences):
         return self.select == "roles"
 
 
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([hdwmy]?)\s*")
+_DAYS = {"h": 1 / 24, "d": 1.0, "": 1.0, "w": 7.0, "m": 30.4375, "y": 365.25}
+
+
+def _days(given: Any) -> Any:
+    """A duration in days: a number, a timedelta, or text such as 12h, 90d, 6w, 3m or 2y."""
+    if isinstance(given, timedelta):
+        return given / timedelta(days=1)
+    if not isinstance(given, str):
+        return given
+    found = _DURATION.fullmatch(given.lower())
+    if found is None:
+        raise ValueError(f"write a number of days, or 12h, 90d, 6w, 3m or 2y (it is {given!r})")
+    return float(found[1]) * _DAYS[found[2]]
+
+
+class Boost(Preferences):
+    """A factor of the fused scores of passages; `recency` and `field` make the usual ones.
+
+    It is for documents that match `where`, any by default. With `recency`, the name of a field with
+    a date, a document of today has the whole factor, and one that is `half_life` days old is raised
+    by half as much; one without a date is left alone. The field `date` is the date in the metadata,
+    or else when a document says it was created, the date in its file name, when it was changed.
+    `now` is what ages are counted from, by default the beginning of this day in UTC.
+    """
+
+    where: FilterPref = Field(default_factory=And)
+    factor: float = Field(default=1.2, gt=0, le=100)
+    recency: str | None = Field(default=None, min_length=1)
+    half_life: Annotated[float, BeforeValidator(_days)] = Field(default=90.0, gt=0, le=1e6)
+    now: Moment | None = None
+
+    @model_validator(mode="after")
+    def _speaks_of_something(self) -> Self:
+        if self.recency is None and self.where == And():
+            raise ValueError("give where, a filter, or recency, a field with a date")
+        if self.recency is None and {"half_life", "now"} & self.model_fields_set:
+            raise ValueError("half_life and now are for recency; name its field, such as date")
+        return self
+
+    @property
+    def name(self) -> str:
+        """What it is called in explanations."""
+        where = json.dumps(self.where.to_json(), ensure_ascii=False)
+        if self.recency is None:
+            return where
+        return f"recency of {self.recency}" + ("" if self.where == And() else f" where {where}")
+
+
+def recency(
+    name: str = "date",
+    *,
+    half_life: str | float | timedelta = "90d",
+    factor: float = 1.2,
+    **more: Any,
+) -> Boost:
+    """A boost for documents whose date, in the field `name`, is recent; see Boost."""
+    return Boost(recency=name, half_life=half_life, factor=factor, **more)
+
+
+def field(name: str, value: Any, factor: float = 1.2) -> Boost:
+    """A boost for documents that have a value, or one of a list of values, in a field."""
+    where = In(name, value) if isinstance(value, list | tuple) else Eq(name, value)
+    return Boost(where=where, factor=factor)
+
+
+def _boosts(given: Any) -> Any:
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            raise ValueError(
+                f'write JSON such as [{{"recency": "date"}}] (it is {given!r})'
+            ) from None
+    return (given,) if isinstance(given, Boost | Mapping) else given
+
+
+Boosts = Annotated[tuple[Boost, ...], BeforeValidator(_boosts)]
+
+
 class RetrievalPrefs(Preferences):
     """All settings of a search.
 
@@ -404,6 +490,7 @@ class RetrievalPrefs(Preferences):
     more are needed. Or it brings `overfetch` times as many as are asked for. `min_score` is
     the threshold on the final score. `strict` turns whatever had to be left out into an error.
     `explain` puts the scores of all candidates into the statistics, not only those of the hits.
+    `boost` multiplies fused scores by what is known of documents, see Boost.
     `strategy` is how a server is asked, leg by leg or in one statement where it can; the results
     are the same.
     """
@@ -426,6 +513,7 @@ class RetrievalPrefs(Preferences):
     fuzzy: FuzzyPrefs = FuzzyPrefs()
     expansion: ExpansionPrefs = ExpansionPrefs()
     scoring: ScoringPrefs = ScoringPrefs()
+    boost: Boosts = ()
     rerank: RerankPrefs = RerankPrefs()
     parents: ParentsPrefs = ParentsPrefs()
     diversity: DiversityPrefs = DiversityPrefs()
@@ -699,9 +787,9 @@ class SearchRequest:
     verb: Verb | Literal["why_not"]
     query: str
     prefs: RetrievalPrefs | str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = dataclass_field(default_factory=dict)
     vector: Vector | None = None
-    context: RequestContext = field(default_factory=RequestContext)
+    context: RequestContext = dataclass_field(default_factory=RequestContext)
     max_tokens: int | None = None
     format: Literal["plain", "markdown", "xml"] = "plain"
     counter: Any = None

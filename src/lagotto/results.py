@@ -52,7 +52,9 @@ class ScoreBreakdown(Record):
     of them found, without it only its own list.
     `fused` is on the scale of the formula that was asked for (reciprocal ranks stay below 0.1),
     `fused_score` the same in [0, 1]; of reciprocal ranks, `fused_ends` are the values that are 0
-    and 1 on that scale, the least and the greatest that a candidate could have. `rerank` is on the
+    and 1 on that scale, the least and the greatest that a candidate could have. `boosted` is
+    `fused_score` times the factors of `boosts`, divided by `boost_scale`: the best of these
+    products if that is above 1. `rerank` is on the
     reranker's own scale, `rerank_score` in [0, 1]. If the two are blended, the hit has `1 -
     rerank_share` of the fused score and `rerank_share` of `rerank_mapped`, which is `rerank` on the
     scale of the fused scores.
@@ -65,6 +67,9 @@ class ScoreBreakdown(Record):
     fused: Score | None = None
     fused_score: Score | None = None
     fused_ends: tuple[float, float] | None = None
+    boosts: dict[str, float] = Field(default_factory=dict)
+    boost_scale: float = 1.0
+    boosted: Score | None = None
     rerank: Score | None = None
     rerank_score: Score | None = None
     rerank_mapped: Score | None = None
@@ -136,10 +141,15 @@ class RetrievalResult(Location):
             if made.fused_ends is not None:
                 scale = ", on a scale from {:.4f} to {:.4f}".format(*made.fused_ends)
             lines.append(f"   fused {made.fused_score:.4f} (formula {made.fused:.4f}{scale})")
+        lines += [f"   boost {name} x {factor:.4f}" for name, factor in made.boosts.items()]
+        if made.boosted is not None:
+            scale = f" / {made.boost_scale:.4f}" if made.boost_scale > 1 else ""
+            lines.append(f"   boosted {made.boosted:.4f} = {made.fused_score:.4f} x boosts{scale}")
         if made.rerank_score is not None:
             lines.append(f"   reranked {made.rerank_score:.4f} (own scale {made.rerank:.4f})")
         if made.rerank_share is not None:
-            share, fused, own = made.rerank_share, made.fused_score, made.rerank_mapped
+            share, own = made.rerank_share, made.rerank_mapped
+            fused = made.fused_score if made.boosted is None else made.boosted
             lines.append(f"   blended {1 - share:.2f} x {fused:.4f} + {share:.2f} x {own:.4f}")
         if self.child_id:
             lines.append(f"   parent of {self.child_id}, with its score")

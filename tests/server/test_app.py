@@ -96,6 +96,17 @@ def test_every_candidate_with_every_leg(server: Running) -> None:
         assert sum(leg["contribution"] for leg in legs) == pytest.approx(parts["fused_score"])
 
 
+def test_boosts_are_settings(server: Running) -> None:
+    boost = [{"where": {"topic": "trees"}, "factor": 5}]
+    found = server.post("/v1/retrieve", {"query": "truffles", "boost": boost}).json()
+    best = found["hits"][0]
+    assert best["document_id"] == "oak"
+    assert best["breakdown"]["boosts"] == {'{"topic": {"$eq": "trees"}}': 5}
+    params = {"q": "truffles", "boost": json.dumps(boost)}
+    link = server.http.get("/v1/search", params=params).json()
+    assert link["candidates"][0]["item_id"] == "oak"
+
+
 def test_search_and_its_permalink(server: Running) -> None:
     body = {"query": "truffles", "top_k": 3, "scoring": {"w_text": 0.25}, "filters": {"year": 2021}}
     posted = server.post("/v1/search", body)

@@ -15,7 +15,13 @@ Range = tuple[int, int]
 CODE = "code"
 """The kind of documents whose passages are cited by lines."""
 
+LONGEST_HEADER = 200
+"""Characters of a header row, and of the line before a table, that later chunks are read under."""
+MOST_SCANNED = 1_000
+
 _LINE_END = re.compile("\n")
+_LETTER = re.compile(r"[^\W\d_]")
+_NUMBER = re.compile(r"(?!(?:19|20)\d\d\b)(?<!\d)\d")
 
 
 class Structure:
@@ -56,7 +62,39 @@ class Structure:
             "sections": sections if paths != [common] else (),
             "lines": lines,
             **self._element(visible),
+            "context": self.table_context(visible.start),
         }
+
+    def table_context(self, offset: int) -> str:
+        """What a chunk lacks that begins at `offset`, below the header row of a table.
+
+        That is the line before the table, unless it is a heading, and the header row. A first row
+        that looks as the next one does is no header: repeated, its values would be found anywhere.
+        """
+        index = bisect_right(self._block_ends, offset)
+        block = self._blocks[index] if index < len(self._blocks) else None
+        if block is None or block.kind != "table" or len(block.parts) < 2:
+            return ""
+        if not block.parts[0].end <= offset:
+            return ""
+        header, below = (self._text[start:end] for start, end in block.parts[:2])
+        first = next((line.strip() for line in header.splitlines() if _LETTER.search(line)), "")
+        if _numbers(first) > _numbers(below) / 2:
+            first = ""
+        lines = self._line_before(block.start), first[:LONGEST_HEADER]
+        return "\n".join(filter(None, lines))
+
+    def _line_before(self, offset: int) -> str:
+        """The end of the last line before `offset`, if that is text and no heading."""
+        earliest = max(0, offset - MOST_SCANNED)
+        before = self._text[earliest:offset].rstrip()
+        line = before.rpartition("\n")[2]
+        start = earliest + len(before) - len(line)
+        index = bisect_left(self._heading_starts, start)
+        if not _LETTER.search(line) or start in self._heading_starts[index : index + 1]:
+            return ""
+        line = line.strip()
+        return line if len(line) <= LONGEST_HEADER else line[-LONGEST_HEADER:].partition(" ")[2]
 
     def pages(self, span: Span) -> tuple[int, int] | None:
         first = bisect_right(self._page_ends, span.start)
@@ -131,6 +169,12 @@ class Structure:
                 name = "row_range" if block.kind == "table" else "item_range"
                 found.setdefault(name, _part_range(block, span))
         return found
+
+
+def _numbers(row: str) -> float:
+    """The share of the words of a row that hold a number, which a year in a header is not."""
+    words = row.split()
+    return sum(bool(_NUMBER.search(word)) for word in words) / max(1, len(words))
 
 
 def is_bare(section: str) -> bool:

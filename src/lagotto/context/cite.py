@@ -142,7 +142,8 @@ def cited(document: Document, key: CitationKey) -> CitedPassage:
             f"~{key.check} to see the current text at these offsets"
         )
     described = Structure(document).describe(Span(key.start, key.end))
-    described.pop("element", None)
+    for name in ("element", "context"):
+        described.pop(name, None)
     if sections := described.pop("sections"):
         described |= covering(sections, key.end).location_fields()
     if row := cited_row(document.kind, document.metadata):

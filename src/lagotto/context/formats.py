@@ -48,7 +48,7 @@ def block(marker: int, passage: PackPassage, *, format: PackFormat) -> str:  # n
     _check(format)
     label = " ".join(passage.label.split())
     before = CUT_BEFORE if passage.starts_cut else ""
-    text = before + passage.text.rstrip() + (CUT if passage.truncated else "")
+    text = passage.context + before + passage.text.rstrip() + (CUT if passage.truncated else "")
     if format == "markdown":
         longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
         fence = "`" * max(3, longest + 1)

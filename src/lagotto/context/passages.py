@@ -209,6 +209,13 @@ class PackPassage:
         return stitched((piece.chunk.start, piece.chunk.text) for piece in self.pieces)
 
     @cached_property
+    def context(self) -> str:
+        """The header row of a table that it begins in the middle of, as a line to show above it."""
+        first = next(piece for piece in self.pieces if piece.chunk.start == self.start)
+        inside = first.chunk.element == "table" or not first.cut_before
+        return f"{first.chunk.context}\n" if first.chunk.context and inside else ""
+
+    @cached_property
     def truncated(self) -> bool:
         return any(piece.cut_after and piece.chunk.end == self.end for piece in self.pieces)
 

@@ -203,7 +203,9 @@ class _Planner:
 
     def single(self, chunks: Sequence[Chunk]) -> Iterator[_Window]:
         for number, chunk in enumerate(chunks):
-            if self._tokens(chunk) <= self._max_tokens:
+            # Rows have no room to lose: of a table, what a window does not take goes into another.
+            most = self._room(chunk) if chunk.context else self._max_tokens
+            if self._tokens(chunk) <= most:
                 yield self._window(chunk, Span(chunk.start, chunk.end), {number: chunk})
             else:
                 yield from self._in_parts(chunk, number, TokenRuler(self._text, self._tokenizer))
@@ -266,7 +268,7 @@ class _Planner:
 def _header(document: Document, chunk: Chunk, *, headers: bool) -> str:
     if not headers and chunk.text:
         return ""
-    return in_context(document.title, "", headings=chunk.heading_path)
+    return in_context(document.title, "", headings=chunk.heading_path, context=chunk.context)
 
 
 def _own(tokens: TokenVectors, window: _Window, part: _Part) -> NDArray[np.bool_]:

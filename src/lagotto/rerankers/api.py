@@ -76,7 +76,8 @@ class ApiReranker:
     ) -> Judgement:
         """Return the service's score for each candidate; each request asks for `top_n` scores."""
         texts = [
-            storable(in_context(one.title if self._title else None, one.text)) for one in candidates
+            storable(in_context(one.title if self._title else None, one.text, context=one.context))
+            for one in candidates
         ]
         dialect = self._dialect
         try:

@@ -48,13 +48,14 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A passage to rerank; `score` is its fused score in [0, 1]."""
+    """A passage to rerank; `score` is its fused score in [0, 1], `context` that of its chunk."""
 
     id: str
     text: str
     score: float
     title: str | None = None
     heading_path: tuple[str, ...] = ()
+    context: str = ""
     language: str | None = None
     legs: Mapping[Leg, LegScore] = field(default_factory=dict)
 

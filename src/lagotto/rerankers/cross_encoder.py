@@ -168,7 +168,7 @@ def _pairs(
     (asked,) = tokenizer.encode_batch([query], add_special_tokens=False)
     asked.truncate(room // 2)
     room -= len(asked)
-    texts = [storable(in_context(one.title, one.text)) for one in candidates]
+    texts = [storable(in_context(one.title, one.text, context=one.context)) for one in candidates]
     encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
     for index, (one, encoding) in enumerate(zip(candidates, encodings, strict=True)):
         read = [encoding]
@@ -187,7 +187,7 @@ def _windows(
     A token counts for less the more windows have it. Windows overlap by a quarter.
     """
     text = storable(candidate.text)
-    header = storable(in_context(candidate.title, ""))
+    header = storable(in_context(candidate.title, "", context=candidate.context))
     above, body = tokenizer.encode_batch([header, text], add_special_tokens=False)
     size = max(1, room - len(above), room // 2)
     last = max(0, len(body) - size)

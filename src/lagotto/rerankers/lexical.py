@@ -245,7 +245,7 @@ class MaxSimReranker(LocalReranker):
             return Judgement([])
         if alphabet_share(query, self._embedder.info.alphabets) < 0.5:
             return await self._lexical.rerank(query, candidates)
-        texts = [in_context(one.title, one.text) for one in candidates]
+        texts = [in_context(one.title, one.text, context=one.context) for one in candidates]
         try:
             (of_query,) = await self._embedder.token_vectors([query], role="query")
             passages = await self._embedder.token_vectors(texts, role="document")

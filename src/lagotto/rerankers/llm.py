@@ -158,6 +158,7 @@ def framed(candidate: Candidate, *, name: str, code: str, max_text_chars: int) -
         for label, text in [
             ("Title", candidate.title or ""),
             ("Section", " > ".join(candidate.heading_path)),
+            ("Table", candidate.context),
         ]
         if text.strip()
     ]

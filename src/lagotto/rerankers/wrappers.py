@@ -152,7 +152,8 @@ class CachedReranker(_WrappedReranker):
             self._memory.popitem(last=False)
 
     def _key(self, query: str, candidate: Candidate) -> bytes:
-        content = [candidate.title, candidate.heading_path, candidate.text, candidate.language]
+        header = [candidate.title, candidate.heading_path, candidate.context]
+        content = [*header, candidate.text, candidate.language]
         named = json.dumps([self.inner.id, query, *content]).encode()
         return hashlib.blake2b(named, digest_size=32).digest()
 

@@ -123,13 +123,19 @@ def breakdown_fields(
     row: int, candidates: Candidates, fused: Fused, **reranked: float | None
 ) -> dict[str, Any]:
     """The fields of a ScoreBreakdown, for a record that has one: validated once, with it."""
-    return {
+    before = fused.scores if fused.unboosted is None else fused.unboosted
+    fields = {
         **_leg_fields(row, candidates, fused),
         "fused": float(fused.raw[row]),
-        "fused_score": float(fused.scores[row]),
+        "fused_score": float(before[row]),
         "fused_ends": fused.ends,
         **reranked,
     }
+    if fused.boosts:
+        fields["boosts"] = {name: float(factors[row]) for name, factors in fused.boosts.items()}
+        fields["boost_scale"] = fused.boost_scale
+        fields["boosted"] = float(fused.scores[row])
+    return fields
 
 
 def scored_candidates(

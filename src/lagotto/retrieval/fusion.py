@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
 from typing import Protocol
@@ -75,13 +75,17 @@ class Fused:
     """The fused scores in [0, 1], and how they add up.
 
     `raw` is the plain weighted sum: of 1 / (k + rank), or of the normalised scores. `ends` are the
-    values of the sum that score 0 and 1 in reciprocal rank fusion.
+    values of the sum that score 0 and 1 in reciprocal rank fusion. With `boosts`, their factors by
+    name, `scores` are the products of these and the `unboosted` ones, divided by `boost_scale`.
     """
 
     scores: Scores
     raw: Scores
     parts: Mapping[Leg, LegContribution]
     ends: tuple[float, float] | None = None
+    unboosted: Scores | None = None
+    boosts: Mapping[str, Scores] = field(default_factory=dict)
+    boost_scale: float = 1.0
 
 
 class HybridScorer(Protocol):

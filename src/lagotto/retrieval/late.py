@@ -14,7 +14,7 @@ from lagotto._internal.concurrency import in_thread, with_checkpoints
 from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER, Chunker, chunk_document
 from lagotto.chunkers.boundaries import measuring_tokenizer
-from lagotto.documents import Chunk, Document, DocumentRef, Vectors, in_context
+from lagotto.documents import Chunk, Document, DocumentRef, Vectors
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import NativeEmbeddingError
 from lagotto.filters import And, matches
@@ -354,7 +354,7 @@ def index_text(
     for chunk in chunks:
         text = chunk.text
         if headers or not text:
-            text = in_context(document.title, text, headings=chunk.heading_path)
+            text = chunk.in_context(document.title)
         indexed.append(IndexedText(document, chunk, CountedTerms.of(text, language)))
     return indexed
 

@@ -25,6 +25,7 @@ from lagotto.indexes.text_query import TextQuery, as_word, single_words
 from lagotto.prefs import BLENDED_JUDGED, SearchRequest
 from lagotto.rerankers.base import Reranker
 from lagotto.results import FusionInputs, Leg, RetrievalStats
+from lagotto.retrieval.boosts import boosted
 from lagotto.retrieval.documents import FoundDocument, collapse, rank_documents
 from lagotto.retrieval.explain import Diagnostics, raise_unless, scored_candidates
 from lagotto.retrieval.fusion import (
@@ -272,6 +273,10 @@ class Search:
             fused = self.fuse(groups.candidates, found.plan)
             ranked = await self._best(found, len(keys))
             best_chunks = {document_of(item): item.passage.chunk for item in reversed(ranked)}
+            if self._prefs.boost:
+                named = enumerate(groups.documents)
+                rows = ((row, item, best_chunks.get(item.ref)) for row, item in named)
+                fused = await in_thread(boosted, fused, self._prefs.boost, list(rows))
             documents = await in_thread(rank_documents, groups, fused, best_chunks)
         best = [item for item in documents[:count] if item.score >= threshold]
         counts = {**found.counts, "candidate_documents": len(documents)}
@@ -293,6 +298,7 @@ class Search:
         with self.diagnostics.stage("fuse"):
             weighted = found.plan.with_given_weights(self._prefs.scoring)
             candidates, _, fused = self._fuse_boosted(candidates, weighted)
+            fused = await self.boosted(fused, candidates.keys, source)
         counts = {**found.counts, **+maker.counts}  # without those that are 0
         return replace(
             found, source=source, candidates=candidates, fused=fused, rows=None, counts=counts
@@ -506,6 +512,15 @@ class Search:
             plan = replace(plan, weights={**plan.weights, "exact": weight})
         return candidates, plan, self.fuse(candidates, plan)
 
+    async def boosted(self, fused: Fused, keys: ChunkKeys, source: ChunkSource) -> Fused:
+        """Fused scores of candidates times the factors of the user's boosts, if there are any."""
+        if not self._prefs.boost or not len(keys):
+            return fused
+        row_of = {key: row for row, key in enumerate(keys.tolist())}
+        passages = await self._read(source, keys)
+        rows = [(row_of[item.key], item.document, item.chunk) for item in passages]
+        return await in_thread(boosted, fused, self._prefs.boost, rows)
+
     @property
     def _floor(self) -> float:
         by_cosine = self._prefs.vector.distance == "cosine"
@@ -527,6 +542,8 @@ class Search:
             view = self._view
             if plan.excluded is not None:
                 view = await view.excluding(plan.excluded)
+        if self._prefs.boost:  # every candidate is read
+            passages = None
         fusion = FusionPlan(plan.weights, self._floor, passages)
         return plan, Recall(view, plan.legs, self._prefs, self.diagnostics, plan=fusion)
 
@@ -536,6 +553,7 @@ class Search:
             plan = replace(plan, damping=await self._damping(view, plan, found))
             exact = found.legs.get("exact")
             candidates, plan, fused = self._fuse_boosted(found, plan)
+            fused = await self.boosted(fused, candidates.keys, view)
         counts = {"candidate_chunks": len(candidates.keys)}
         return Scored(
             view, plan, recall, candidates, view, candidates, fused, exact=exact, counts=counts

@@ -59,8 +59,8 @@ KNOWN_LETTERS = 0.5
 STRANGE, STRANGE_SHARE = 3, 1 / 3
 """An embedder reads a query of its language if at least half of the letters are of alphabets that
 it knows, and no more than a third of the content words are strange to it: cut into that many
-tokens. Of `Ivermectin is used to treat onchocerciasis` its vector says little (SciFact loses .003
-where such vectors are trusted; python benchmarks quality)."""
+tokens. Of `Ivermectin is used to treat onchocerciasis` its vector says little: on 400 training
+queries of SciFact the rule gains .0009 nDCG@10 [.0000, +.0027], on SQuAD and HotpotQA 0."""
 
 MENTIONING: tuple[QueryType, ...] = ("question", "description")
 """Types of queries that may mention a name or title without asking for what holds it."""

@@ -264,6 +264,7 @@ def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> C
         score=item.score,
         title=document.title if chunk.text else None,
         heading_path=chunk.heading_path,
+        context=chunk.context,
         language=document.language,
         legs=legs,
     )

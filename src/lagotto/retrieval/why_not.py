@@ -79,7 +79,7 @@ async def examine(search: Search, scored: Scored, narrow: View, *, results: Resu
         reason = "no leg finds anything in it: it has no chunk that the query and filter allow"
         return WhyNot(document_id=document_id, reason=reason, results=results)
     together = _together(scored.found, alone)
-    fused = search.fuse(together, scored.plan)
+    fused = await search.boosted(search.fuse(together, scored.plan), together.keys, scored.view)
     own = np.searchsorted(together.keys, alone.keys)
     best = int(own[np.argmax(fused.scores[own])])
     rank = 1 + int(np.count_nonzero(fused.scores > fused.scores[best]))
@@ -115,7 +115,7 @@ def _reason(
     results: Sequence[RetrievalResult],
     prefs: RetrievalPrefs,
 ) -> str:
-    score = breakdown.fused_score or 0.0
+    score = (breakdown.boosted or breakdown.fused_score) or 0.0
     parts = [f"its best passage scores {score:.4f}, which would be rank {rank}"]
     least = max(prefs.min_score, prefs.scoring.min_score or 0.0)
     if score < least:

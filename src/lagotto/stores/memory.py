@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.documents import Chunk, Document, DocumentRef, Metadata, Vector, Vectors, in_context
+from lagotto.documents import Chunk, Document, DocumentRef, Metadata, Vector, Vectors
 from lagotto.errors import ReplaceRefusedError
 from lagotto.filters import (
     Filter,
@@ -211,7 +211,7 @@ class MemoryStore:
             findable = [chunk for chunk in entry.chunks if chunk.level != "parent"]
             for chunk, vector in zip(findable, entry.vectors, strict=True):
                 self._last_key += 1
-                text = in_context(document.title, chunk.text, headings=chunk.heading_path)
+                text = chunk.in_context(document.title)
                 counted = CountedTerms.of(text, language)
                 self._items[self._last_key] = _Item(chunk, document, vector, counted)
 

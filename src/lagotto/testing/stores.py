@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lagotto.chunkers import CHUNKERS
-from lagotto.documents import Document, Page, in_context
+from lagotto.documents import Block, Document, Page, Span, in_context
 from lagotto.errors import (
     FilterError,
     LagottoError,
@@ -591,6 +591,24 @@ class StoreContract:
         assert await text_ids(store, "เมืองหลวง") == ["thai"]
         assert await text_ids(store, "SQLITE_BUSY") == ["code"]
         assert await text_ids(store, "econnrefused!") == ["code"]
+
+    async def test_rows_are_found_by_the_header_of_their_table(self, store: Store) -> None:
+        lines = ["Torques of bolts:", "Bolt | Newtonmetre", *(f"b{n} | {n}" for n in range(90))]
+        text, spans, start = "\n".join(lines), list[Span](), 0
+        for line in lines:
+            spans.append(Span(start, start + len(line)))
+            start += len(line) + 1
+        block = Block(start=spans[1].start, end=len(text), kind="table", parts=tuple(spans[1:]))
+        await store.write([await entry(Document(id="bolts", text=text, blocks=(block,)))])
+        chunks = await store.chunks("default", "bolts")
+        assert {chunk.context for chunk in chunks[1:]} == {"\n".join(lines[:2])}
+        assert len(chunks) > 3
+        async with store.view(And()) as view:
+            for word in ("newtonmetre", "torque"):
+                found = await view.text(text_query(word, view.languages), k=90)
+                assert len(found.keys) == len(chunks)
+            read = await view.passages(found.keys)
+            assert all(text[one.chunk.start : one.chunk.end] == one.chunk.text for one in read)
 
     @pytest.mark.parametrize("text", ANY_TEXT, ids=lambda text: ascii(text[:12]))
     async def test_any_text_is_a_query(self, store: Store, text: str) -> None:

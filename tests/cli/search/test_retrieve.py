@@ -77,6 +77,7 @@ def test_json_in_a_process_of_its_own(base: Path) -> None:
         (["--collection", "other"], set()),
         (["--top-k", "1"], {"Truffles"}),
         (["--set", "scoring.blend=rrf", "--top-k", "1"], {"Truffles"}),
+        (["--set", 'boost={"where": {"title": "Dogs"}, "factor": 9}', "--top-k", "1"], {"Dogs"}),
     ],
     ids=str,
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -140,6 +141,43 @@ async def test_a_passage_that_holds_the_identifier_comes_first(kb: AsyncKnowledg
         (first, *_) = await kb.retrieve(question.format(identifier))
         if identifier not in first.content:
             others.append(question.format(identifier))
+    assert others == []
+
+
+VALVES = [
+    f"| VLV-{3000 + 17 * i} | {PLACES[i % 6]} | {40 + i % 37} kPa | {PEOPLE[i % 4]} |"
+    for i in range(150)
+]
+TABLE = "\n".join(
+    [
+        "# Valves\n\nMaximum pressure and inspector of each valve:\n",
+        "| Valve | Site | Pressure | Inspector |\n| --- | --- | --- | --- |",
+        *VALVES,
+    ]
+)
+
+
+@pytest.mark.parametrize("spelled", [str, str.lower, "#{}".format, "{}'s".format])
+async def test_a_row_of_a_large_table_comes_first(
+    tmp_path: Path, spelled: Callable[[str], str]
+) -> None:
+    (tmp_path / "valves.md").write_text(TABLE)
+    mail = "The maximum pressure of a valve is what the inspector of the valve at the site says."
+    (tmp_path / "mail.txt").write_text(mail)
+    others = []
+    async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder()) as kb:
+        await kb.add(str(tmp_path))
+        for number in range(9, 150, 14):
+            identifier = f"VLV-{3000 + 17 * number}"
+            for question in (
+                "What is the maximum pressure of {}?",
+                "Who is the inspector of the valve {}?",
+                "At which site is {}?",
+                "Please tell me the pressure of valve {} and its inspector.",
+            ):
+                (first, *_) = await kb.retrieve(question.format(spelled(identifier)))
+                if identifier not in first.content:
+                    others.append(question.format(spelled(identifier)))
     assert others == []
 
 

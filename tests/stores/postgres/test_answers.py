@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lagotto import field, recency
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.filters import And, Filter
@@ -91,3 +93,31 @@ async def test_a_hybrid_search_waits_for_four_round_trips(
     assert found[0].breakdown.text
     senders = re.findall(r"(?m)^[^\t]+\t([FB])\t", trace.read_text())
     assert [sender for sender, _ in groupby(senders)] == ["F", "B"] * 4
+
+
+@pytest.mark.parametrize("strategy", ["legs", "statement"])
+async def test_boosts_are_those_of_memory(server_url: str, strategy: str) -> None:
+    corpus = [
+        Document(
+            id=f"{number}",
+            kind="manual" if number % 7 == 0 else "note",
+            text=f"The dog number {number} {'finds a truffle ' * (number % 5)}under an oak.",
+            metadata={"date": f"2024-01-{1 + number % 28:02}"},
+            language="en",
+        )
+        for number in range(60)
+    ]
+    asked: dict[str, Any] = {
+        "boost": [field("kind", "manual", 1.5), recency(half_life="9d", now="2024-02-01")],
+        "top_k": 5,
+        "strategy": strategy,
+    }
+    with own_schema(server_url) as location:
+        async with filled(location, corpus) as base, filled(":memory:", corpus) as oracle:
+            ours = await base.retrieve("Which dog finds truffles?", **asked)
+            theirs = await oracle.retrieve("Which dog finds truffles?", **asked)
+            assert [hit.document_id for hit in ours] == [hit.document_id for hit in theirs]
+            for hit, other in zip(ours, theirs, strict=True):
+                assert hit.score == pytest.approx(other.score, abs=1e-5)
+                assert hit.breakdown.boosts == other.breakdown.boosts
+            assert {hit.document_kind for hit in ours} == {"manual"}

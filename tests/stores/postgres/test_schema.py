@@ -61,3 +61,15 @@ def test_a_base_that_was_there_before_is_kept(database: str, tmp_path: Path) -> 
     before = tables(database)
     assert run("--kb", database, "add", broken).code == 3
     assert tables(database) == before
+
+
+async def test_chunks_of_schema_1_have_no_context(database: str) -> None:
+    async with opened(database) as store:
+        await store.write([await entry(Document(id="a", text="Oaks grow here."))])
+    with psycopg.connect(database) as connection:
+        connection.execute("ALTER TABLE chunk DROP COLUMN context")
+        connection.execute("UPDATE setting SET value = '1' WHERE name = 'schema'")
+    async with opened(database) as store:
+        await store.write([await entry(Document(id="b", text="Hazels grow here."))])
+        (chunk,) = await store.chunks("default", "a")
+        assert chunk.context == ""

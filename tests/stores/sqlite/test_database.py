@@ -127,6 +127,16 @@ class TestMigrations:
         assert "extra" not in {row[1] for row in fetch(path, "PRAGMA table_info(document)")}
 
 
+def test_chunks_of_schema_1_have_no_context(path: Path) -> None:
+    before = made(path, count=5)
+    run_sql(path, "ALTER TABLE chunk DROP COLUMN context", "PRAGMA user_version = 1")
+    with opened(path) as base:
+        assert answers(base) == before
+        base.add(*documents(6))
+        assert {chunk.context for chunk in base.chunks("d005")} == {""}
+    assert fetch(path, "PRAGMA user_version") == [(SCHEMA_VERSION,)]
+
+
 def _add_column(connection: WriteConnection) -> None:
     connection.exec_driver_sql("ALTER TABLE document ADD COLUMN extra TEXT DEFAULT 'new'", ())
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
-from lagotto.documents import in_context, storable
+from lagotto.documents import storable
 from lagotto.indexes.base import (
     ChunkKeys,
     FilterKeys,
@@ -136,7 +136,7 @@ def entry_segment(entries: Sequence[Entry], counts: LanguageCounts) -> PostingSe
     texts, languages = [], []
     for document, chunk in ((item.document, chunk) for item in entries for chunk in item.chunks):
         if chunk.level != "parent":
-            content = in_context(document.title, chunk.text, headings=chunk.heading_path)
+            content = chunk.in_context(document.title)
             texts.append((content, document.language))
             languages.append(document.language or main_language(counts, document.collection))
     return make_segment(texts, languages)

@@ -10,10 +10,16 @@ from lagotto.errors import NotABaseError
 if TYPE_CHECKING:
     from lagotto.stores.sql.statements import WriteConnection
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """The version of the tables; `migrate` brings older ones up to date."""
 
-STEPS: dict[int, Callable[[WriteConnection], None]] = {}
+
+def _add_context(connection: WriteConnection) -> None:
+    collation = ' COLLATE "C"' if connection.dialect.name == "postgresql" else ""
+    connection.exec_driver_sql(f"ALTER TABLE chunk ADD COLUMN context TEXT{collation}", ())
+
+
+STEPS: dict[int, Callable[[WriteConnection], None]] = {2: _add_context}
 """Changes of the schema, by the version that they make. A new base is made as it is now; an older
 one goes step by step. To change the schema: raise SCHEMA_VERSION, and add the step that makes a
 base of the version before one of this version, whatever the dialect. A step describes its tables

@@ -248,9 +248,10 @@ class SqlChangeLog(ChangeLog):
         main = main_languages_of(self.connection, unknown)
 
         def made(row: Sequence[Any]) -> ChunkText:
-            key, owner, title, headings, text, collection, language = row
+            key, owner, title, headings, above, text, collection, language = row
             try:
-                context = in_context(title, text, headings=heading_path_of(headings))
+                path = heading_path_of(headings)
+                context = in_context(title, text, headings=path, context=above or "")
                 if not all(isinstance(value, str | None) for value in (title, text, language)):
                     raise TypeError("a text is of another type")
                 return ChunkText(key, owner, context, language or main.get(collection), language)

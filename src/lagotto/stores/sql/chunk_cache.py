@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FORMAT = 3
+FORMAT = 4
 """Increased whenever the row format changes; rows of another format fail their checksum."""
 
 KEPT = (
@@ -45,6 +45,7 @@ KEPT = (
     "item_range",
     "lines",
     "sections",
+    "context",
 )
 """The fields of a chunk that are kept, in this order, followed by the index of its parent."""
 

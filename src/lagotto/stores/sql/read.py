@@ -472,6 +472,7 @@ def chunk_row(key: int, document_key: int, set_key: int, chunk: Chunk) -> dict[s
         "set_key": set_key,
         "heading_path": list(chunk.heading_path),
         "sections": [_section_row(section) for section in chunk.sections] or None,
+        "context": chunk.context or None,
     }
 
 
@@ -500,6 +501,7 @@ def chunk_of(row: Mapping[str, Any]) -> Chunk:
             item_range=_range(row["item_first"], row["item_last"]),
             lines=_range(row["line_first"], row["line_last"]),
             sections=tuple(map(_section, row["sections"] or ())),
+            context=row["context"] or "",
         )
     except MALFORMED as exc:
         name = f"{row['document_id']!r:.60} of the collection {row['collection']!r:.60}"

@@ -296,7 +296,7 @@ _TEXT = """coalesce(chunk_text.text, substr(
 _CHUNK_NAMES = (
     "key id document_key set_key level parent_id ordinal start end token_count page_first "
     "page_last heading_path element row_first row_last item_first item_last line_first line_last "
-    "sections"
+    "sections context"
 )
 _CHUNKS = (
     f"SELECT {prefixed('chunk', _CHUNK_NAMES)}, document.collection, chunk_set.chunker_id, {_TEXT}"
@@ -393,7 +393,7 @@ WHERE metadata_update.sequence > :start AND metadata_update.sequence <= :stop AN
     AND chunk.generation = {_OF_LOG}
 """)
 _TEXTS = f"""
-SELECT chunk.key, chunk.document_key, document.title, chunk.heading_path, {_TEXT},
+SELECT chunk.key, chunk.document_key, document.title, chunk.heading_path, chunk.context, {_TEXT},
     document.collection, document.language
 FROM chunk JOIN document ON document.key = chunk.document_key
 LEFT JOIN chunk_text ON chunk_text.chunk_key = chunk.key WHERE {_FINDABLE}

@@ -181,6 +181,7 @@ class ChunkRow(Tables):
     line_first: Mapped[int | None]
     line_last: Mapped[int | None]
     sections: Mapped[list[Any] | None] = mapped_column(JSON(none_as_null=True))
+    context: Mapped[str | None]
     generation: Mapped[int] = of_generation()
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from lagotto._internal.concurrency import checkpoint, in_thread, interruptible
 from lagotto._internal.display import counted
-from lagotto.documents import Chunk, Document, in_context
+from lagotto.documents import Chunk, Document
 from lagotto.errors import StoreBusyError, StoreError
 from lagotto.filters import And, Filter
 from lagotto.indexes.base import START, Finding, IndexRole, LogPosition, VectorIndex
@@ -241,7 +241,7 @@ class SqliteStore:
                 main = main_languages_of(connection, unknown)
             return prepare_terms(
                 (
-                    in_context(entry.document.title, chunk.text, headings=chunk.heading_path),
+                    chunk.in_context(entry.document.title),
                     entry.document.language or main[entry.document.collection],
                 )
                 for entry in entries

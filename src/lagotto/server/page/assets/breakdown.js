@@ -42,9 +42,11 @@ export function breakdownTable(hit, { narrow = false } = {}) {
 }
 
 function notes(hit) {
-  const { fused_ends: ends, fused, rerank_score: reranked, rerank, rerank_mapped: mapped, rerank_share: share } = hit.breakdown;
+  const { fused_ends: ends, fused, rerank_score: reranked, rerank, rerank_mapped: mapped, rerank_share: share, boosted, boost_scale: scale } = hit.breakdown;
   const found = [];
   if (ends) found.push(`The sum of reciprocal ranks is ${fused.toFixed(5)}, on a scale from ${ends[0].toFixed(5)} (0) to ${ends[1].toFixed(5)} (1).`);
+  for (const [name, factor] of Object.entries(hit.breakdown.boosts ?? {})) found.push(`Boost ${name}: × ${factor.toFixed(4)}.`);
+  if (boosted !== null && boosted !== undefined) found.push(`The boosted score is ${boosted.toFixed(4)}${scale > 1 ? `, divided by ${scale.toFixed(4)}` : ""}.`);
   if (reranked !== null && reranked !== undefined) {
     found.push(`The reranker gave ${reranked.toFixed(4)} (${rerank.toFixed(4)} on its own scale)${share ? "." : ", which decides the order."}`);
   }

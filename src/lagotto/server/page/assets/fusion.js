@@ -22,6 +22,7 @@ export function canFuse(answer, scoring) {
   );
   const laterStages =
     (settings.rerank.reranker && settings.rerank.enabled) ||
+    settings.boost?.length ||
     settings.diversity.mmr !== null ||
     settings.diversity.per_document !== null ||
     answer.hits.some((hit) => hit.child_id || hit.parent_id);
