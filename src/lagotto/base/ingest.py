@@ -40,6 +40,7 @@ from lagotto.errors import (
 )
 from lagotto.filters import And
 from lagotto.readers import Columns, Loading, ReadFailure, ReadOptions, Skipped
+from lagotto.readers.base import ID_FROM
 from lagotto.readers.language import with_language
 from lagotto.stores.base import Entry, Staging, Store, Version, WriteGuard, fingerprint
 
@@ -65,8 +66,11 @@ def read_options(
     language: str | None,
     metadata: Mapping[str, Any] | None,
     columns: Columns | None,
+    id_from: str | None = None,
 ) -> ReadOptions:
     """How to read files; ConfigError for a collection without a proper name."""
+    if id_from is not None and not ID_FROM.fullmatch(id_from):
+        raise ConfigError(f"id_from={id_from!r} is unknown; write path, or front-matter:KEY")
     if not collection:
         raise ConfigError("a collection needs a name; leave it out for the default one")
     if collection != storable(collection):
@@ -80,6 +84,7 @@ def read_options(
         language=language,
         metadata=dict(metadata or {}),
         columns=columns or Columns(),
+        id_from=id_from,
     )
 
 

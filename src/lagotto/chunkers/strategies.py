@@ -10,8 +10,8 @@ from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers.base import SMALLEST_CHUNK, Chunker, parse_sizes
 from lagotto.chunkers.boundaries import BoundaryKind
 from lagotto.chunkers.spans import ChunkBuilder, Cut, Cutter, SpanChunker
-from lagotto.chunkers.structure import CODE, is_bare
-from lagotto.documents import Chunk, Document, Heading, Span
+from lagotto.chunkers.structure import is_bare
+from lagotto.documents import CODE, Chunk, Document, Heading, Span
 from lagotto.errors import ConfigError
 
 

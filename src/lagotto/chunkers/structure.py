@@ -8,12 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from lagotto.chunkers.boundaries import outermost
-from lagotto.documents import Block, ChunkSection, Document, Heading, Span, common_path
+from lagotto.documents import CODE, Block, ChunkSection, Document, Heading, Span, common_path
 
 Range = tuple[int, int]
-
-CODE = "code"
-"""The kind of documents whose passages are cited by lines."""
 
 _LINE_END = re.compile("\n")
 

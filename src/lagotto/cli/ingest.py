@@ -90,6 +90,7 @@ def read_arguments(reading: ReadingOptions) -> dict[str, Any]:
         "everything": reading.no_ignore,
         "language": reading.language,
         "metadata": parse_metadata(reading.metadata),
+        "id_from": reading.id_from,
         "ocr": reading.ocr,
         "columns": Columns(
             text=tuple(reading.text_column),
