@@ -8,6 +8,7 @@ import pytest
 
 from lagotto.base import ingest
 from lagotto.base.blocking import KnowledgeBase
+from lagotto.base.ingest import NAMED
 from lagotto.context.cite import key_of
 from lagotto.documents import Chunk, Document
 from lagotto.errors import ConfigError
@@ -354,6 +355,20 @@ def test_citations_have_paths_below_the_folder(base: KnowledgeBase, sources: Pat
     assert base.sync(moved, moved=True).removed == 4
     base.sync(moved, metadata={"path": None})
     assert str(moved) in next(hit.citation for hit in base.retrieve("tokens limits.py return"))
+
+
+def test_a_report_names_the_first_files(base: KnowledgeBase, notes: Path) -> None:
+    sources = {name: (notes / f"{name}.md").as_posix() for name in "abc"}
+    assert set(base.sync(notes).changed["added"]) == set(sources.values())
+    write(notes / "a.md", "Another text.")
+    (notes / "b.md").unlink()
+    report = base.sync(notes)
+    assert report.changed == {"updated": (sources["a"],), "removed": (sources["b"],)}
+    base.add(notes, metadata={"year": 2024})
+    assert base.sync(notes, metadata={"year": 2025}).changed.keys() == {"updated"}
+    for number in range(9):
+        write(notes / f"{number}.md", f"The number {number}.")
+    assert len(base.sync(notes, metadata={"year": 2025}).changed["added"]) == NAMED
 
 
 def ids(base: KnowledgeBase) -> set[str]:

@@ -271,7 +271,7 @@ class AsyncKnowledgeBase(AsyncBase):
         With `moved`, documents of files that are gone from anywhere are removed too if a file with
         the same content is in `folders` now, and the metadata given for the old path goes with it.
         """
-        from lagotto.base.ingest import read_options
+        from lagotto.base.ingest import NAMED, read_options
         from lagotto.base.sync import FolderSync, PathMetadata
         from lagotto.readers import load
 
@@ -301,9 +301,11 @@ class AsyncKnowledgeBase(AsyncBase):
         )
         gone = outcome.gone
         removed = await self.remove(*gone, collection=collection) if gone else []
+        lost = tuple(dict.fromkeys(state.sources[name] for name in removed))[:NAMED]
         return report.model_copy(
             update={
                 "removed": len(removed),
+                "changed": {**report.changed, **({"removed": lost} if lost else {})},
                 "unchanged": report.unchanged + outcome.unchanged,
                 "skipped": loading.skipped,
                 "notes": (*report.notes, *loading.notes, *outcome.notes),
