@@ -523,9 +523,9 @@ def _large_lines(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> l
     body = letters.most_common(1)[0][0]
     found: list[tuple[int, float, str]] = []
     for (index, size), group in groupby(lines, key=lambda line: (line[0], line[2])):
-        written = [line for _, line, _ in group]
-        title = " ".join(written)
-        if size >= LARGER * body and len(written) <= LINES_OF_HEADING and _is_heading(title):
+        parts = [line for _, line, _ in group]
+        title = " ".join(parts)
+        if size >= LARGER * body and len(parts) <= LINES_OF_HEADING and _is_heading(title):
             found.append((index, size, title))
     counts = Counter(size for _, size, _ in found)
     sizes = sorted((size for size in counts if counts[size] >= FEWEST_HEADINGS), reverse=True)
@@ -583,4 +583,5 @@ def _type_size(chars: Any, at: int) -> float:
     if not pdfium_c.FPDFText_GetMatrix(chars, char, matrix):
         return 0
     scale = math.sqrt(abs(matrix.a * matrix.d - matrix.b * matrix.c))
-    return round(2 * scale * pdfium_c.FPDFText_GetFontSize(chars, char)) / 2
+    size: float = pdfium_c.FPDFText_GetFontSize(chars, char)
+    return round(2 * scale * size) / 2
