@@ -399,7 +399,7 @@ def test_info(base: Path) -> None:
     assert "documents:   4" in lines
     assert "collections: default (4)" in lines
     assert "embedder:    all-MiniLM-L6-v2 (minilm, dimension 384)" in lines
-    assert "chunker:     auto:256/32" in lines
+    assert "chunker:     prose:256/32" in lines
     assert "text index:  tantivy" in lines
 
 
@@ -434,7 +434,7 @@ def test_a_base_is_rebuilt_with_another_model(base: Path) -> None:
     assert done.out.startswith("4 documents rebuilt (")
     info = run("--kb", base, "info", "--json").json
     assert (info["embedder"], info["model_id"]) == ("minilm-int8", "all-MiniLM-L6-v2-int8")
-    assert (info["text_index"], info["chunker_id"]) == ("fts5", "auto:256/32")
+    assert (info["text_index"], info["chunker_id"]) == ("fts5", "prose:256/32")
     after = run("--kb", base, "retrieve", "truffle", "--json").json["results"]
     assert [hit["document_id"] for hit in after] == [hit["document_id"] for hit in before]
 

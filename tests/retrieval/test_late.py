@@ -499,7 +499,7 @@ class TestChunker:
         ("own", "chunking", "used"),
         [
             ("recursive:256/32", {}, "recursive:256/32"),
-            ("document", {}, "auto:256/32"),
+            ("document", {}, "prose:256/32"),
             ("document", {"chunker_id": "sentence"}, "sentence:256/32"),
             ("recursive:256/32", {"max_chunk_tokens": 64}, "recursive:64/16"),
             ("sentence:256/32", {"max_chunk_tokens": 64, "overlap_tokens": 0}, "sentence:64/0"),

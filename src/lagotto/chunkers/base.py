@@ -13,7 +13,7 @@ from lagotto.errors import ConfigError, native_panics
 SMALLEST_CHUNK = 8
 """Tokens. In a smaller chunk a single character of some scripts might not fit."""
 
-DEFAULT_CHUNKER = "auto:256/32"
+DEFAULT_CHUNKER = "prose:256/32"
 
 
 @runtime_checkable
