@@ -31,6 +31,8 @@ from pydantic import (
 )
 
 DEFAULT_COLLECTION = "default"
+CODE, ROW = "code", "row"
+"""Kinds of documents that are cited in their own way: by path and lines, by file and row."""
 
 JsonScalar = str | int | float | bool | None
 """The types of metadata values; dates become ISO 8601 strings."""

@@ -13,13 +13,12 @@ from typing import Any, Literal, SupportsIndex, overload
 from pydantic import Field
 
 from lagotto._internal.display import Row, as_html, as_text, counted, excerpt
-from lagotto.documents import DEFAULT_COLLECTION, DocumentRef, Location, Record, Span
+from lagotto.documents import CODE, DEFAULT_COLLECTION, ROW, DocumentRef, Location, Record, Span
 
 Score = float
 Leg = Literal["semantic", "text", "fuzzy", "exact"]
 """The recall paths of a query: vectors, full text, spelling corrections, verbatim phrases."""
 
-CODE, ROW = "code", "row"
 """Kinds of documents that are cited by their lines, or as a row of their file."""
 
 LEGS: tuple[Leg, ...] = ("semantic", "text", "fuzzy", "exact")
@@ -121,8 +120,10 @@ class RetrievalResult(Location):
     @property
     def document_name(self) -> str:
         """What a citation calls the document: code by its path, a row by its file as well."""
-        title, source = self.document_title, self.document_source
-        return named_document(title, source, self.document_kind) or self.document_id
+        named = named_document(
+            self.document_title, self.document_source, self.document_kind, self.metadata
+        )
+        return named or self.document_id
 
     def __repr__(self) -> str:
         name = excerpt(self.document_title or self.document_source or self.document_id, most=24)
@@ -165,12 +166,17 @@ def _explained(leg: Leg, found: LegScore) -> str:
     )
 
 
-def named_document(title: str | None, source: str, kind: str) -> str:
-    """The name of a document in citations; empty if it has neither title nor source."""
+def named_document(title: str | None, source: str, kind: str, metadata: Mapping[str, Any]) -> str:
+    """The name of a document in citations; empty if it has neither title nor source.
+
+    Code is called by the path that its metadata have: below the folder that was read.
+    """
     if kind == CODE and source:
-        return source
-    if kind == ROW and title and source:
-        return f"{title} ({PurePosixPath(source).name})"
+        path = metadata.get("path")
+        return path if path and isinstance(path, str) else source
+    if kind == ROW and source:
+        file = PurePosixPath(source).name
+        return f"{title} ({file})" if title else file
     return title or source
 
 

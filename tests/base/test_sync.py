@@ -8,8 +8,11 @@ import pytest
 
 from lagotto.base import ingest
 from lagotto.base.blocking import KnowledgeBase
+from lagotto.base.ingest import NAMED
+from lagotto.context.cite import key_of
 from lagotto.documents import Chunk, Document
-from lagotto.readers import Source, load
+from lagotto.errors import ConfigError
+from lagotto.readers import Columns, Source, load
 from lagotto.readers.markdown import MarkdownReader
 from lagotto.testing.hash_embedder import HashEmbedder
 
@@ -325,3 +328,92 @@ class TestMoved:
         report = base.sync(notes, moved=True)
         assert (report.added, report.unchanged, report.removed) == (1, 2, 1)
         assert topics(base) == {"a.md": None, "b.md": "elms", "c.md": None}
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    write(tmp_path / "project" / "app" / "limits.py", "def wait_for_tokens():\n    return 7\n")
+    write(tmp_path / "project" / "docs" / "limits.md", "---\nslug: waiting\n---\nWait for tokens.")
+    write(tmp_path / "project" / "rows.csv", "text,price\nWait for it,7\nWait more,8\n")
+    return tmp_path / "project"
+
+
+def test_citations_have_paths_below_the_folder(base: KnowledgeBase, sources: Path) -> None:
+    base.sync(sources)
+    hits = base.retrieve("wait for tokens")
+    named = {hit.citation.removeprefix("Doc: ").split(" | ")[0] for hit in hits}
+    assert named == {"app/limits.py", "limits", "rows.csv"}
+    pack = base.context("wait for tokens", max_tokens=500, fill=True)
+    assert "Doc: app/limits.py | " in pack.context_pack
+    assert str(sources) not in pack.context_pack
+    (citation,) = (item for item in pack.citations if "limits.py" in item.label)
+    assert base.resolve(citation).label == citation.label
+    assert Path(base.resolve(citation).document_source).is_absolute()
+    assert base.why_not("wait for tokens", "app/limits.py").document_id == citation.document_id
+
+    moved = sources.rename(sources.with_name("moved"))
+    assert base.sync(moved, moved=True).removed == 4
+    base.sync(moved, metadata={"path": None})
+    assert str(moved) in next(hit.citation for hit in base.retrieve("tokens limits.py return"))
+
+
+def test_a_report_names_the_first_files(base: KnowledgeBase, notes: Path) -> None:
+    sources = {name: (notes / f"{name}.md").as_posix() for name in "abc"}
+    assert set(base.sync(notes).changed["added"]) == set(sources.values())
+    write(notes / "a.md", "Another text.")
+    (notes / "b.md").unlink()
+    report = base.sync(notes)
+    assert report.changed == {"updated": (sources["a"],), "removed": (sources["b"],)}
+    base.add(notes, metadata={"year": 2024})
+    assert base.sync(notes, metadata={"year": 2025}).changed.keys() == {"updated"}
+    for number in range(9):
+        write(notes / f"{number}.md", f"The number {number}.")
+    assert len(base.sync(notes, metadata={"year": 2025}).changed["added"]) == NAMED
+
+
+def ids(base: KnowledgeBase) -> set[str]:
+    return {document.id for document in base.documents()}
+
+
+def test_ids_from_paths(base: KnowledgeBase, sources: Path) -> None:
+    base.sync(sources, id_from="path")
+    assert ids(base) == {"app/limits.py", "docs/limits.md", "rows.csv#1", "rows.csv#2"}
+    assert base.sync(sources, id_from="path").unchanged == 4
+    write(sources / "docs" / "limits.md", "Changed.")
+    assert base.sync(sources, id_from="path").updated == 1
+    (sources / "docs").rename(sources / "guide")
+    assert base.sync(sources, id_from="path").removed == 1
+    assert ids(base) == {"app/limits.py", "guide/limits.md", "rows.csv#1", "rows.csv#2"}
+    key = next(hit for hit in base.retrieve("wait tokens") if hit.document_id == "app/limits.py")
+    assert base.resolve(key_of(key)).text.startswith("def wait_for_tokens")
+    base.sync(sources)  # under hashes, as without the option
+    assert not ids(base) & {"app/limits.py", "guide/limits.md"}
+
+
+def test_ids_from_front_matter(base: KnowledgeBase, sources: Path) -> None:
+    report = base.sync(sources, id_from="front-matter:slug", include=["*.md"])
+    assert (report.failures, ids(base)) == ((), {"waiting"})
+    write(sources / "docs" / "more.md", "No front matter.")
+    write(sources / "docs" / "other.md", "---\nslug: waiting\n---\nAnother one.")
+    failures = base.sync(sources, id_from="front-matter:slug", include=["*.md"]).failures
+    assert [failure.reason for failure in failures] == [
+        "no slug in its front matter for the id; add it, or take ids from path",
+        f"its id 'waiting' is that of {(sources / 'docs' / 'limits.md').as_posix()}; "
+        "give one of them another collection",
+    ]
+    with pytest.raises(ConfigError, match="write path, or front-matter:KEY"):
+        base.sync(sources, id_from="title")
+
+
+def test_ids_in_a_column_stay(base: KnowledgeBase, sources: Path) -> None:
+    base.add(sources / "rows.csv", id_from="path", columns=Columns(id="price"))
+    assert ids(base) == {"7", "8"}
+
+
+def test_no_file_takes_the_id_of_another_one(base: KnowledgeBase, notes: Path) -> None:
+    base.add(notes, id_from="path")
+    other = write(notes.with_name("others") / "a.md", "Another text.")
+    (failure,) = base.add(other.parent, id_from="path").failures
+    assert failure.reason.startswith(f"its id 'a.md' is that of {(notes / 'a.md').as_posix()};")
+    (notes / "a.md").unlink()
+    assert base.add(other.parent, id_from="path").updated == 1

@@ -107,10 +107,11 @@ class TestAuto:
         assert {chunk.chunker_id for chunk in chunks} == {"auto:40/8"}
         return chunks
 
-    def slides(self, kind: str) -> Document:
+    def slides(self, kind: str, *, paged: bool = True) -> Document:
         builder = TextBuilder()
         for title in ("Risks", "Costs", "Plan"):
-            builder.page()
+            if paged:
+                builder.page()
             builder.heading(title, level=1)
             builder.paragraph(SENTENCE)
         return builder.draft(kind).document(Source(name="x.pptx"), options=ReadOptions())
@@ -119,10 +120,15 @@ class TestAuto:
         chunks = self.chunks(self.slides("pptx"))
         assert [chunk.pages for chunk in chunks] == [(1, 1), (2, 2), (3, 3)]
         assert [chunk.heading_path for chunk in chunks] == [("Risks",), ("Costs",), ("Plan",)]
-        assert len(self.chunks(self.slides("docx"))) < 3
 
-    def test_neither_is_a_sheet(self) -> None:
-        assert len(self.chunks(self.slides("xlsx"))) == 3
+    @pytest.mark.parametrize("chunker", ["prose:40/8", "section:40/8", "auto:40/8"])
+    def test_nor_is_a_page_that_begins_with_a_heading(self, chunker: str) -> None:
+        create = CHUNKERS.create(chunker, tokenizer=Words())
+        assert len(create.chunk(self.slides("pdf"))) == 3
+        assert len(create.chunk(self.slides("docx", paged=False))) < 3
+
+    def test_nor_is_a_sheet(self) -> None:
+        assert len(self.chunks(self.slides("xlsx", paged=False))) == 3
 
     def test_functions_stay_whole(self) -> None:
         lines = "\n".join(f"    step_{number}()" for number in range(16))

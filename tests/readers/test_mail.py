@@ -153,5 +153,8 @@ def test_rows_of_an_attachment_are_cited_by_its_name() -> None:
     message.add_attachment("day,talk\n1,Ferries\n2,Cranes\n", subtype="csv", filename="plan.csv")
     _, *rows = read_bytes(message.as_bytes(), name="mail.eml")
     assert [row.title for row in rows] == ["plan.csv", "plan.csv"]
-    assert named_document(rows[0].title, rows[0].source, rows[0].kind) == "plan.csv (mail.eml)"
+    assert (
+        named_document(rows[0].title, rows[0].source, rows[0].kind, rows[0].metadata)
+        == "plan.csv (mail.eml)"
+    )
     assert rows[0] == Document(**rows[0].model_dump(exclude={"content_hash"}))

@@ -220,6 +220,40 @@ ROWS = (
 PROSE = "Sales of the company grew in every quarter of the year, although costs grew as well. "
 
 
+def sized(*lines: tuple[float, str]) -> Document:
+    """A PDF without an outline: lines of so many points, each text on a page of its own."""
+    pdf = FPDF()
+    pdf.add_page()
+    for size, line in lines:
+        pdf.set_font("helvetica", "B" if size > 11 else "", size)
+        pdf.multi_cell(0, size, line, new_x="LMARGIN", new_y="NEXT")
+    return only(bytes(pdf.output()), "sized.pdf")
+
+
+BODY = (11, "Sea ice forms in autumn and melts in the following summer, unless it is thick. " * 3)
+
+
+def test_headings_by_size_where_there_is_no_outline() -> None:
+    document = sized(
+        (30, "Only once"), (20, "Ice 1:2"), BODY, (15, "Drift\nof ice"), BODY, (15, "Melt"), BODY,
+        (20, "Snow"), (15, "Falling"), BODY,
+    )  # fmt: skip
+    found = [(heading.level, heading.title) for heading in document.headings]
+    assert found == [(1, "Ice 1:2"), (2, "Drift of ice"), (2, "Melt"), (1, "Snow"), (2, "Falling")]
+    assert [document.text[at.start :].split()[0] for at in document.headings] == [
+        "Ice", "Drift", "Melt", "Snow", "Falling",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["A large sentence ends.", "42", "Ice . . . . 3", "one\nof\nmany lines", "ice " * 40],
+)
+def test_large_lines_that_are_no_headings(line: str) -> None:
+    assert sized((20, line), BODY, (20, line), BODY).headings == ()
+    assert sized(BODY, (11.5, "Ice"), BODY, (11.5, "Snow"), BODY).headings == ()
+
+
 class Filing(FPDF):
     """Pages as in an annual report."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+from pydantic import Field
 
 from lagotto._internal.concurrency import in_thread, interruptible
 from lagotto._internal.display import counted
@@ -40,6 +41,7 @@ from lagotto.errors import (
 )
 from lagotto.filters import And
 from lagotto.readers import Columns, Loading, ReadFailure, ReadOptions, Skipped
+from lagotto.readers.base import ID_FROM
 from lagotto.readers.language import with_language
 from lagotto.stores.base import Entry, Staging, Store, Version, WriteGuard, fingerprint
 
@@ -65,8 +67,11 @@ def read_options(
     language: str | None,
     metadata: Mapping[str, Any] | None,
     columns: Columns | None,
+    id_from: str | None = None,
 ) -> ReadOptions:
     """How to read files; ConfigError for a collection without a proper name."""
+    if id_from is not None and not ID_FROM.fullmatch(id_from):
+        raise ConfigError(f"id_from={id_from!r} is unknown; write path, or front-matter:KEY")
     if not collection:
         raise ConfigError("a collection needs a name; leave it out for the default one")
     if collection != storable(collection):
@@ -80,6 +85,7 @@ def read_options(
         language=language,
         metadata=dict(metadata or {}),
         columns=columns or Columns(),
+        id_from=id_from,
     )
 
 
@@ -218,8 +224,12 @@ class Progress(Record):
         return self.added + self.updated + self.unchanged + self.failed
 
 
+NAMED = 5
+"""Sources that a report names of those added, updated and removed."""
+
+
 class AddReport(Record):
-    """What an ingest did."""
+    """What an ingest did; `changed` has the first sources that were added, updated and removed."""
 
     added: int = 0
     updated: int = 0
@@ -230,6 +240,7 @@ class AddReport(Record):
     failures: tuple[ReadFailure, ...] = ()
     skipped: Skipped = Skipped()
     notes: tuple[str, ...] = ()
+    changed: dict[str, tuple[str, ...]] = Field(default_factory=dict, exclude=True)
 
     def __str__(self) -> str:
         counts = f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged"
@@ -341,6 +352,7 @@ class Ingest:
         self._started = time.monotonic()
         self._done = Progress()
         self._failures: list[ReadFailure] = []
+        self._changed: dict[str, dict[str, None]] = {"added": {}, "updated": {}}
         self._languages: Counter[str] = Counter()
         self._file_ends: Mapping[str, int] = {}
         self._bytes_read = self._bytes_stored = 0
@@ -395,6 +407,7 @@ class Ingest:
             seconds=time.monotonic() - self._started,
             failures=tuple(self._failures),
             notes=(note,) if note else (),
+            changed={what: tuple(sources) for what, sources in self._changed.items() if sources},
         )
 
     async def _prepare(
@@ -583,6 +596,11 @@ class Ingest:
 
     def _count(self, batch: _Batch) -> None:
         self._failures += batch.failures
+        for document in (*map(_document, batch.entries), *batch.changed_metadata):
+            if change := batch.changes.get(document.ref):
+                sources = self._changed["added" if change == "added" else "updated"]
+                if len(sources) < NAMED and document.source:
+                    sources[document.source] = None
         self._done = batch.progress(self._done)
         self._report()
         log.debug("stored %d documents, %d chunks so far", self._done.documents, self._done.chunks)

@@ -237,6 +237,9 @@ class AsyncKnowledgeBase(AsyncBase):
         ingest = await self._ingest(progress)
         if loading is not None and options is not None:
             known = await PathMetadata.load(self.store.source_files, paths, options)
+            if options.id_from:
+                stored = await self.store.source_files.documents(options.collection)
+                loading.taken.update((document.id, document.source) for document in stored)
             results = chain(results, known.applied(loading))
         return await ingest.run(results, loading=loading)
 
@@ -251,6 +254,7 @@ class AsyncKnowledgeBase(AsyncBase):
         language: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         columns: Columns | None = None,
+        id_from: str | None = None,
         ocr: str | Ocr | None = None,
         checksum: bool = False,
         moved: bool = False,
@@ -262,16 +266,16 @@ class AsyncKnowledgeBase(AsyncBase):
         unless `checksum` is set. A document is kept as long as its file exists, even if the file is
         excluded or ignored now, or can't be read; a note in the report counts these. Nothing is
         removed if one of `folders` is missing or empty: it may be a disk that is not mounted.
-        `metadata` is as in `add`.
+        `metadata` and `id_from` are as in `add`.
 
         With `moved`, documents of files that are gone from anywhere are removed too if a file with
         the same content is in `folders` now, and the metadata given for the old path goes with it.
         """
-        from lagotto.base.ingest import read_options
+        from lagotto.base.ingest import NAMED, read_options
         from lagotto.base.sync import FolderSync, PathMetadata
         from lagotto.readers import load
 
-        options = read_options(collection, language, metadata, columns)
+        options = read_options(collection, language, metadata, columns, id_from)
         ingest = await self._ingest(progress)
         known = await PathMetadata.load(self.store.source_files, folders, options)
         state = FolderSync(self.store, options=options, metadata=known, checksum=checksum)
@@ -285,6 +289,7 @@ class AsyncKnowledgeBase(AsyncBase):
             ocr=ocr,
             needs_reading=state.needs_reading,
         )
+        loading.taken.update(state.sources)
         await in_thread(loading.find_files)  # what it finds wrong is a failure in the report
         report = await ingest.run(known.applied(loading), loading=loading)
         outcome = await state.finish(
@@ -296,9 +301,11 @@ class AsyncKnowledgeBase(AsyncBase):
         )
         gone = outcome.gone
         removed = await self.remove(*gone, collection=collection) if gone else []
+        lost = tuple(dict.fromkeys(state.sources[name] for name in removed))[:NAMED]
         return report.model_copy(
             update={
                 "removed": len(removed),
+                "changed": {**report.changed, **({"removed": lost} if lost else {})},
                 "unchanged": report.unchanged + outcome.unchanged,
                 "skipped": loading.skipped,
                 "notes": (*report.notes, *loading.notes, *outcome.notes),

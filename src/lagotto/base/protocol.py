@@ -302,6 +302,7 @@ class AsyncBase(BaseVerbs):
         language: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         columns: Columns | None = None,
+        id_from: str | None = None,
         fetch_limits: FetchLimits | None = None,
         ocr: str | Ocr | None = None,
         progress: OnProgress | None = None,
@@ -317,11 +318,12 @@ class AsyncBase(BaseVerbs):
 
         `metadata` is merged over that of the files, and stays with their paths: adding them again
         without it does not lose it, and another value replaces it. None takes a value back.
+        `id_from` decides on the ids of files, as in `ReadOptions`; without it they are hashes.
         """
         from lagotto.base.ingest import paths_and_documents, read_options
         from lagotto.readers import load
 
-        options = read_options(collection, language, metadata, columns)
+        options = read_options(collection, language, metadata, columns, id_from)
         paths, documents = paths_and_documents(sources, options.language)
         loading = load(
             paths,
@@ -474,11 +476,12 @@ async def documents_called(
 ) -> list[Document]:
     """The documents that `name` stands for; several for a folder or a file of many rows.
 
-    Tried in this order: an id, a file or web address, a title, then folders, ends of paths and the
-    beginnings of ids. With `is_local` a relative path is one of this process.
+    Tried in this order: an id, a file or web address, the path in a citation, a title, then
+    folders, ends of paths and the beginnings of ids. With `is_local` a relative path is one of this
+    process.
     """
     path = _path(name) if is_local else name
-    for field, value in (("document_id", name), ("source", path), ("title", name)):
+    for field, value in (("document_id", name), ("source", path), ("path", name), ("title", name)):
         found = await base.documents(filters=Eq(field, value), collection=collection)
         if found:
             return found

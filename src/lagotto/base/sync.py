@@ -104,13 +104,17 @@ class FolderSync:
         self._checksum = checksum
         self._known: dict[str, SourceFile] = {}
         self._stored: dict[str, str] = {}
+        self.sources: dict[str, str] = {}
+        """The source of each stored document, by its id."""
         self._met: dict[str, SourceFile] = {}
         self._read: set[str] = set()
         self._unchanged: set[str] = set()
 
     async def start(self) -> None:
         self._known = await self._files.load(self._collection)
-        self._stored = _digests(await self._files.documents(self._collection))
+        documents = await self._files.documents(self._collection)
+        self._stored = _digests(documents)
+        self.sources = {document.id: document.source for document in documents}
 
     def needs_reading(self, source: Source, path: Path) -> bool:
         """Whether a file has changed since it was read, or `checksum` is set."""

@@ -10,8 +10,8 @@ from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers.base import SMALLEST_CHUNK, Chunker, parse_sizes
 from lagotto.chunkers.boundaries import BoundaryKind
 from lagotto.chunkers.spans import ChunkBuilder, Cut, Cutter, SpanChunker
-from lagotto.chunkers.structure import CODE, is_bare
-from lagotto.documents import Chunk, Document, Heading, Span
+from lagotto.chunkers.structure import is_bare
+from lagotto.documents import CODE, Chunk, Document, Heading, Span
 from lagotto.errors import ConfigError
 
 
@@ -119,16 +119,19 @@ def _regions(document: Document, *, tokens: Callable[[Span], int], size: int) ->
     """The stretches of a document that no chunk leaves; together they are the whole text.
 
     A section that fits into a chunk stays whole. It joins the stretch before if that is of its
-    parent or of its siblings, both fit into one chunk, and one of them is small. A heading without
-    text is never alone.
+    parent or of its siblings, both fit into one chunk, and one of them is small; not if it begins
+    a page, as a slide does. A heading without text is never alone.
     """
     text = document.text
+    page_starts = {page.start for page in document.pages}
     start = last = covered = 0
     level: int | None = None  # of the first heading of the stretch
     bare = True
 
     def joins(heading: Heading) -> bool:
-        if heading.level < (level or 0) or tokens(Span(start, heading.end)) > size:
+        if heading.level < (level or 0) or heading.start in page_starts:
+            return False
+        if tokens(Span(start, heading.end)) > size:
             return False
         parts = tokens(Span(start, heading.start)), tokens(Span(heading.start, heading.end))
         return min(parts) <= SMALL * size

@@ -8,12 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from lagotto.chunkers.boundaries import outermost
-from lagotto.documents import Block, ChunkSection, Document, Heading, Span, common_path
+from lagotto.documents import CODE, Block, ChunkSection, Document, Heading, Span, common_path
 
 Range = tuple[int, int]
-
-CODE = "code"
-"""The kind of documents whose passages are cited by lines."""
 
 LONGEST_HEADER = 200
 """Characters of a header row, and of the line before a table, that later chunks are read under."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from lagotto._internal.display import counted
 from lagotto._internal.memory import limit_arenas
 from lagotto.cli.connect import no_empty_base, open_base
 from lagotto.cli.options import (
@@ -21,7 +22,7 @@ from lagotto.cli.options import (
     key_value,
     option,
 )
-from lagotto.cli.output import print_json, say
+from lagotto.cli.output import from_here, one_line, print_json, say
 from lagotto.errors import ConfigError, ReadError
 
 if TYPE_CHECKING:
@@ -68,6 +69,16 @@ def print_counts(report: AddReport) -> None:
     typer.echo(report.model_copy(update={"failures": (), "notes": ()}))
 
 
+def print_changed(report: AddReport) -> None:
+    """Print which files were added, updated and removed: the first ones, and a count."""
+    for what, sources in report.changed.items():
+        more = getattr(report, what) - len(sources)
+        names = ", ".join(map(one_line, map(from_here, sources)))
+        typer.echo(
+            f"  {what}: {names}" + (f" and {counted(more, 'more document')}" if more > 0 else "")
+        )
+
+
 def say_problems(report: AddReport, *, verbose: int = 0) -> None:
     """Print notes and failures, on stderr; of many failures the first ones, unless `verbose`."""
     for note in report.notes:
@@ -90,6 +101,7 @@ def read_arguments(reading: ReadingOptions) -> dict[str, Any]:
         "everything": reading.no_ignore,
         "language": reading.language,
         "metadata": parse_metadata(reading.metadata),
+        "id_from": reading.id_from,
         "ocr": reading.ocr,
         "columns": Columns(
             text=tuple(reading.text_column),
@@ -196,6 +208,7 @@ def watch(
                 report = kb.sync(*folders, **arguments)
                 if report.added or report.updated or report.removed or report.failures:
                     print_counts(report)
+                    print_changed(report)
                 say_problems(report)
             if not is_watching:
                 say("watching; press Ctrl-C to stop")

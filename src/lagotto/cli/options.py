@@ -123,6 +123,9 @@ class ReadingOptions:
     )
     language: str | None = option("The language, such as en. [default: detected]", metavar="TAG")
     metadata: list[str] = option("Metadata for every document.", metavar="KEY=VALUE", default=[])
+    id_from: str | None = option(
+        "Ids: `path` in the folder, or front-matter:KEY. [default: a hash]", metavar="SOURCE"
+    )
     ocr: str | None = option("Read scanned PDF pages: tesseract, ocrmypdf, auto.", metavar="NAME")
     text_column: list[str] = option("JSONL, CSV: column of the text.", metavar="NAME", default=[])
     title_column: str | None = option("JSONL, CSV: column of the title.", metavar="NAME")

@@ -149,7 +149,7 @@ def cited(document: Document, key: CitationKey) -> CitedPassage:
     if row := cited_row(document.kind, document.metadata):
         described["row_range"] = row
     location = Location(start=key.start, end=key.end, **described)
-    name = named_document(document.title, document.source, document.kind)
+    name = named_document(document.title, document.source, document.kind, document.metadata)
     return CitedPassage(
         key=str(key),
         label=format_citation(name or document.id, location),

@@ -193,7 +193,8 @@ def scope_of(document: Document) -> list[str]:
 
 def excerpt(document: Document, span: Span, *, whole: Span, budget: int) -> str:
     """The text of `span` as far as it fits; of `whole`, it is what is left."""
-    name = named_document(document.title, document.source, document.kind) or document.id
+    name = named_document(document.title, document.source, document.kind, document.metadata)
+    name = name or document.id
     where = Structure(document).heading_path(span.start)
 
     def block(state: str, start: int, text: str, path: tuple[str, ...], shown: str) -> str:

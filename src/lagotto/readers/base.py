@@ -65,17 +65,23 @@ class Columns(Record):
     detect_types: bool = True
 
 
+ID_FROM = re.compile(r"path|front-matter:(.+)")
+
+
 class ReadOptions(Record):
     """Settings for reading; they take precedence over what the sources contain.
 
-    `metadata` is merged over a document's own. `max_bytes` limits a source that is read as a whole,
-    the unpacked size of an office file, each row of a JSONL or CSV file, and each message of a
-    mailbox; as a whole, these may have any size.
+    `metadata` is merged over a document's own. `id_from` decides on the ids of documents in files:
+    `path` for the path relative to the folder that is read, `front-matter:KEY` for a value of their
+    own metadata; ids in a column given for them stay. `max_bytes` limits a source that is read as a
+    whole, the unpacked size of an office file, each row of a JSONL or CSV file, and each message of
+    a mailbox; as a whole, these may have any size.
     """
 
     collection: str = Field(default=DEFAULT_COLLECTION, min_length=1)
     language: Language = None
     metadata: Metadata = Field(default_factory=dict)
+    id_from: str | None = Field(default=None, pattern=f"^(?:{ID_FROM.pattern})$")
     max_bytes: int = Field(default=MAX_BYTES, gt=0)
     columns: Columns = Columns()
 

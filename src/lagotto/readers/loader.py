@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from lagotto._internal.concurrency import with_checkpoints
-from lagotto.documents import Document, storable
+from lagotto.documents import CODE, ROW, Document, storable
 from lagotto.errors import (
     EmptySourceError,
     NoTextLayerError,
@@ -122,7 +122,8 @@ class Loading(Iterator["Document | ReadFailure"]):
     """The results of `load`; `interrupt`, from any thread, stops reading the current file.
 
     Nothing is opened before the first result is requested. `complete` has the names of the files
-    that were read to their ends, without any failure.
+    that were read to their ends, without any failure; `taken` the ids that were chosen for
+    documents, with their sources.
     """
 
     def __init__(
@@ -136,6 +137,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         needs_reading: NeedsReading,
     ) -> None:
         self.complete: set[str] = set()
+        self.taken: dict[str, str] = {}
         self._paths = paths
         self._selection = selection
         self._options = options
@@ -254,7 +256,7 @@ class Loading(Iterator["Document | ReadFailure"]):
             if isinstance(item, ReadError):
                 yield item
             else:
-                yield from self._file(item, skipped=skipped)
+                yield from self._file(item, folder=folder, skipped=skipped)
             if self._process.interrupted:
                 return
         self._skipped.merge(skipped)
@@ -262,7 +264,7 @@ class Loading(Iterator["Document | ReadFailure"]):
             yield _nothing_to_read(folder, skipped.result())
 
     def _file(
-        self, path: Path, *, skipped: SkipLog | None = None
+        self, path: Path, *, folder: Path | None = None, skipped: SkipLog | None = None
     ) -> Iterator[Document | ReadError]:
         """Yield the documents and errors of a file; that of a folder may be skipped."""
         try:
@@ -284,7 +286,10 @@ class Loading(Iterator["Document | ReadFailure"]):
                 skipped.add(path, unwanted, unread=True)
                 return
             failed = False
+            shown = path.relative_to(folder).as_posix() if folder else path.name
             for result in self._read(name, source):
+                if isinstance(result, Document):
+                    result = self._named(result, storable(shown))
                 failed = failed or isinstance(result, ReadError)
                 yield result
             if not failed:
@@ -300,6 +305,31 @@ class Loading(Iterator["Document | ReadFailure"]):
         except Exception as exc:  # noqa: BLE001 a reader of another package may raise anything
             problem = f"the reader failed ({type(exc).__name__}: {exc})"
             yield ReadError(path.as_posix(), problem[:MOST_REASON])
+
+    def _named(self, document: Document, path: str) -> Document | ReadError:
+        """The document of a file, with its `path` below the folder, and the id that is asked for.
+
+        Only code, whose citations show it, needs the path.
+        """
+        if document.kind == CODE and document.source_ref is None:
+            metadata = {"path": path, **document.metadata}
+            document = document.model_copy(update={"metadata": metadata})
+        options = self._options
+        if options.id_from is None or (document.kind == ROW and options.columns.id):
+            return document
+        chosen = "#".join(filter(None, (path, document.source_ref)))
+        if options.id_from != "path":
+            key = options.id_from.partition(":")[2]
+            chosen = str(document.metadata.get(key) or "")
+        if not chosen:
+            problem = f"no {key} in its front matter for the id; add it, or take ids from path"
+            return ReadError(document.source, problem)
+        other = self.taken.get(chosen, document.source)
+        if other != document.source and os.path.exists(other):  # noqa: PTH110 False for any text
+            problem = f"its id {chosen!r} is that of {other}; give one of them another collection"
+            return ReadError(document.source, problem)
+        self.taken[chosen] = document.source
+        return document.model_copy(update={"id": chosen})
 
     def _read(self, name: str, source: Source) -> Iterator[Document | ReadError]:
         """Yield documents and errors; pages without text are noted, the others were read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections import Counter
@@ -9,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
+from itertools import chain, groupby
+from typing import Any
 
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
@@ -325,7 +327,8 @@ class PdfReader(FormatReader):
     wordings. Lines that end in columns of numbers are tables. Words hyphenated at a line end stay
     hyphenated. The title is the one in the file's metadata unless that is a placeholder, a number
     or the name of a file. A heading starts where the title of its outline
-    entry is found on its page, or else at the start of the page, after the previous entry. A page
+    entry is found on its page, or else at the start of the page, after the previous entry. Without
+    an outline, headings are short lines in larger type than most of the text. A page
     that can't be read is yielded as an error after the document with all other pages.
 
     Pages without a text layer are read by `ocr`. Those that stay without text are yielded as a
@@ -413,7 +416,8 @@ def _draft(
     texts, running = without_running_text([page or PageText("") for page in read])
     labels = [_written(pdf.get_page_label, index) for index in range(len(pdf))]
     text, pages = _joined_pages(texts, labels)
-    marks = sorted(_marks(pdf, pages, text), key=lambda mark: mark.start)
+    outline = _marks(pdf, pages, text)
+    marks = sorted(outline, key=lambda mark: mark.start) or _large_lines(pdf, pages, text)
     headings = base.sections(marks, end=len(text))
     information = {key: _written(pdf.get_metadata_value, key) for key in INFORMATION}
     metadata = {name: information[key] for key, name in METADATA.items() if information[key]}
@@ -489,9 +493,95 @@ def _marks(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> Iterato
         index = target.get_index() if target else None
         if title and index is not None and index < len(pages):
             page = pages[index]
-            words = re.compile(r"\s+".join(map(re.escape, title.split())), re.IGNORECASE)
+            words = re.compile(_spaced(title), re.IGNORECASE)
             found = words.search(text, page.start, page.end)
             start = after if page.start <= after <= page.end else page.start
             start = found.start() if found else start
             after = start + len(text[start : page.end].partition("\n")[0])
             yield HeadingMark(start=start, level=bookmark.level + 1, title=title)
+
+
+LARGER = 1.1
+"""Times the size of most of the text: that of a heading. Bold alone is as often a word in a list,
+a table's head or a term that is defined."""
+LONGEST_HEADING = 120
+LINES_OF_HEADING = 2
+FEWEST_HEADINGS = 2
+"""Headings of a size: what occurs once is a title page, or a pull quote."""
+MOST_LEVELS = 4
+_LEADERS = re.compile(r"(?:\. ?){4}")
+
+
+def _large_lines(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> list[HeadingMark]:
+    """The headings of a PDF without an outline, by the size of their type; a size is a level."""
+    lines = [line for index in range(len(pages)) for line in _sized_lines(pdf, index)]
+    letters: Counter[float] = Counter()
+    for _, written, size in lines:
+        letters[size] += len(written)
+    if not letters:
+        return []
+    body = letters.most_common(1)[0][0]
+    found: list[tuple[int, float, str]] = []
+    for (index, size), group in groupby(lines, key=lambda line: (line[0], line[2])):
+        parts = [line for _, line, _ in group]
+        title = " ".join(parts)
+        if size >= LARGER * body and len(parts) <= LINES_OF_HEADING and _is_heading(title):
+            found.append((index, size, title))
+    counts = Counter(size for _, size, _ in found)
+    sizes = sorted((size for size in counts if counts[size] >= FEWEST_HEADINGS), reverse=True)
+    levels = {size: min(level, MOST_LEVELS) for level, size in enumerate(sizes, start=1)}
+    marks: list[HeadingMark] = []
+    after = 0
+    for index, size, title in found:
+        words = re.compile(rf"^[^\S\n]*({_spaced(title)})[^\S\n]*$", re.MULTILINE)
+        match = words.search(text, max(after, pages[index].start), pages[index].end)
+        if match and size in levels:
+            after = match.end()
+            marks.append(HeadingMark(match.start(1), levels[size], title))
+    return marks
+
+
+def _is_heading(title: str) -> bool:
+    """Whether a line in large type may be a heading; those of a table of contents are none."""
+    is_short = len(title) <= LONGEST_HEADING and title[-1] not in ".;,"
+    return is_short and bool(_LETTERS.search(title)) and not _LEADERS.search(title)
+
+
+def _spaced(title: str) -> str:
+    """A pattern for the words of a title with any white space between them."""
+    return r"\s+".join(map(re.escape, title.split()))
+
+
+def _sized_lines(pdf: pdfium.PdfDocument, index: int) -> Iterator[tuple[int, str, float]]:
+    """The lines of a page and the size of their type, 0 if it differs between first and last."""
+    try:
+        page = pdf[index]
+        chars = page.get_textpage()
+        written = chars.get_text_range() if chars.count_chars() else ""
+        position = 0
+        for line in written.split("\r\n"):
+            if stripped := line.strip():
+                first = position + _units(line[: line.index(stripped)])
+                last = first + _units(stripped) - 1
+                sizes = {_type_size(chars.raw, at) for at in (first, last)}
+                yield index, one_line(stripped), sizes.pop() if len(sizes) == 1 else 0
+            position += _units(line) + 2
+        page.close()
+    except pdfium.PdfiumError:
+        return
+
+
+def _units(text: str) -> int:
+    """The length of a text as PDFium counts it, in UTF-16."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _type_size(chars: Any, at: int) -> float:
+    """The size of a character as it is shown, to half a point."""
+    matrix = pdfium_c.FS_MATRIX()
+    char = pdfium_c.FPDFText_GetCharIndexFromTextIndex(chars, at)
+    if not pdfium_c.FPDFText_GetMatrix(chars, char, matrix):
+        return 0
+    scale = math.sqrt(abs(matrix.a * matrix.d - matrix.b * matrix.c))
+    size: float = pdfium_c.FPDFText_GetFontSize(chars, char)
+    return round(2 * scale * size) / 2

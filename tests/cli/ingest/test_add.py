@@ -307,12 +307,15 @@ def test_changes_arrive_until_ctrl_c(notes: Path, tmp_path: Path) -> None:
     with watching(base, notes) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("4 added")
+        assert process.stdout.readline().startswith("  added: ")
         whole = tmp_path / "oaks.md"  # never seen while it is half written
         whole.write_text("# Oaks\n\nOaks grow slowly.\n", encoding="utf-8")
         whole.rename(notes / "oaks.md")
         assert process.stdout.readline().startswith("1 added, 0 updated")
+        assert process.stdout.readline() == "  added: notes/oaks.md\n"
         (notes / "dogs.md").unlink()
         assert ", 1 removed (" in process.stdout.readline()
+        assert process.stdout.readline() == "  removed: notes/dogs.md\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
         assert process.stderr is not None
