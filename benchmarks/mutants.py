@@ -57,7 +57,7 @@ LEFT_OUT = (
     "*/__init__.py", "retrieval/builder.py",
     "retrieval/explain.py", "retrieval/tracing.py",
     "retrieval/why_not.py", "context/formats.py", "context/answer_check.py",
-    "rerankers/maxsim.py", "rerankers/cross_encoder.py", "rerankers/api.py",
+    "rerankers/cross_encoder.py", "rerankers/api.py",
     "terms/analyzer.py", "terms/languages.py",
 )  # fmt: skip
 """Among these, what only connects parts, prints, or runs a model."""
