@@ -113,6 +113,8 @@ class Servers(NamedTuple):
             task = asyncio.create_task(stack.pop_all().aclose())
             self.ending.add(task)
             task.add_done_callback(self._ended)
+            # COMMIT is sent here: a caller that blocks the loop next leaves no transaction open.
+            await asyncio.sleep(0)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self.ending.discard(task)
