@@ -12,7 +12,7 @@ import pytest
 from lagotto._internal import concurrency
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.context import pack
-from lagotto.documents import Document
+from lagotto.documents import Document, Heading
 from lagotto.errors import SearchCancelled
 from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.rerankers import lexical
@@ -51,8 +51,20 @@ def sample(count: int) -> tuple[list[str], list[Document]]:
     chosen = random.Random(4)
     words = ["".join(chosen.choices("aeioumnrstl", k=8)) for _ in range(400)]
     texts = [" ".join(chosen.sample(words, 60)) for _ in range(count)]
-    documents = [Document(id=f"{n:03}", text=text, language="en") for n, text in enumerate(texts)]
+    documents = [
+        Document(id=f"{n:03}", text=text, language="en", headings=two_sections(text))
+        for n, text in enumerate(texts)
+    ]
     return words, documents
+
+
+def two_sections(text: str) -> tuple[Heading, Heading]:
+    """So that hits have a section to be cited by."""
+    middle = text.index(" ", len(text) // 2)
+    return (
+        Heading(start=0, end=middle, level=1, title="one"),
+        Heading(start=middle, end=len(text), level=1, title="two"),
+    )
 
 
 @pytest.mark.parametrize(("verb", "settings", "owner", "name"), STAGES)

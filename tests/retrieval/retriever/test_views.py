@@ -75,6 +75,7 @@ ONLY_SEARCH, ONLY_CONTEXT = ("retrieve", "context"), ("retrieve", "search")
 TRIALS: dict[str, Trial] = {
     "query_text": Trial("deep lake"),
     "filters": Trial({"number": {"$gte": 3}}),
+    "boost": Trial([{"where": {"number": {"$gte": 3}}, "factor": 2.0}]),
     "collection": Trial("other"),
     "mode": Trial("keyword"),
     "strict": Trial(True, given={"fts": {"rank_func": "ts_rank"}}),
