@@ -400,7 +400,7 @@ class ContextPrefs(Preferences):
         return self.select == "roles"
 
 
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([hdwmy]?)\s*")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?([hdwmy]?)")
 _DAYS = {"h": 1 / 24, "d": 1.0, "": 1.0, "w": 7.0, "m": 30.4375, "y": 365.25}
 
 
@@ -410,7 +410,7 @@ def _days(given: Any) -> Any:
         return given / timedelta(days=1)
     if not isinstance(given, str):
         return given
-    found = _DURATION.fullmatch(given.lower())
+    found = _DURATION.fullmatch(given.strip().lower())
     if found is None:
         raise ValueError(f"write a number of days, or 12h, 90d, 6w, 3m or 2y (it is {given!r})")
     return float(found[1]) * _DAYS[found[2]]

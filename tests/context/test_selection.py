@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lagotto.context import ContextPack, Coverage, resolve
 from lagotto.context.pack import _packed
 from lagotto.context.passages import by_document as known_by_document
-from lagotto.context.selection import Question, StopRule
+from lagotto.context.selection import PackQuery, StopRule
 from lagotto.documents import Chunk, Document
 from lagotto.prefs import ContextPrefs
 from lagotto.results import RetrievalResult
@@ -236,7 +236,7 @@ def many(shelf: Shelf, *results: Sequence[RetrievalResult], **prefs: Any) -> Con
     """A pack for several questions, named by their numbers."""
     chunks = [chunk for chunks in shelf.chunks.values() for chunk in chunks]
     stop = StopRule() if prefs.pop("stop", False) else None
-    asked = [Question(str(number), found, stop) for number, found in enumerate(results, 1)]
+    asked = [PackQuery(str(number), found, stop) for number, found in enumerate(results, 1)]
     return _packed(
         asked,
         known_by_document(chunks),

@@ -38,7 +38,7 @@ _FACTOR = 0x9E3779B97F4A7C15
 """An odd number; hashes are polynomials of it, modulo 2**64."""
 
 
-class Span(NamedTuple):
+class PassageSpan(NamedTuple):
     """A passage, by its document and offsets."""
 
     document: DocumentRef
@@ -63,7 +63,7 @@ class Duplicate(Record):
 class _Anchored(NamedTuple):
     """A passage with the offset of its anchor and the length and digest of its text."""
 
-    passage: Span
+    passage: PassageSpan
     offset: int
     length: int
     digest: bytes
@@ -97,10 +97,10 @@ class _Texts:
     """What is known of the texts of all passages."""
 
     def __init__(self) -> None:
-        self._first: dict[bytes, Span] = {}
+        self._first: dict[bytes, PassageSpan] = {}
         self._by_anchor: dict[int, list[_Anchored]] = defaultdict(list)
         self._anchors: NDArray[np.uint64] | None = None
-        self._found: dict[Span, tuple[Span, bool]] = {}
+        self._found: dict[PassageSpan, tuple[PassageSpan, bool]] = {}
 
     def add(self, chunks: Sequence[Chunk]) -> None:
         """Note passages; those with a text that another has are found."""
@@ -149,8 +149,8 @@ class _Texts:
         ]
 
 
-def _span(chunk: Chunk) -> Span:
-    return Span(chunk.document_ref, chunk.start, chunk.end)
+def _span(chunk: Chunk) -> PassageSpan:
+    return PassageSpan(chunk.document_ref, chunk.start, chunk.end)
 
 
 def _long_enough(chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk, NDArray[np.uint32]]]:

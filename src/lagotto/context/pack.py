@@ -28,8 +28,8 @@ from lagotto.context.passages import (
     merged,
 )
 from lagotto.context.selection import (
+    PackQuery,
     PackSelection,
-    Question,
     Room,
     StopRule,
     interleaved,
@@ -181,13 +181,13 @@ async def as_pack(*outcomes: Outcome, count: TokenCounter) -> ContextPack:
     first = outcomes[0]
     prefs = first.request.preferences
     answers = [await as_list(outcome) for outcome in outcomes]
-    questions: list[Question] = []
+    questions: list[PackQuery] = []
     candidates: list[TracedCandidate] = []
     reranked: list[RetrievalResult] = []
     for outcome, results in zip(outcomes, answers, strict=True):
         # The rule is for scores that it was fitted on: neither a reranker's nor relative ones.
         fills = prefs.context.fill or outcome.verdicts or not prefs.has_absolute_scores()
-        questions.append(Question(outcome.request.query, results, None if fills else StopRule()))
+        questions.append(PackQuery(outcome.request.query, results, None if fills else StopRule()))
         found = [(item.passage.chunk.id, item.passage.document.ref) for item in outcome.initial]
         candidates += _candidates(found, [item.score for item in outcome.initial])
         if outcome.scored:
@@ -249,7 +249,7 @@ async def build_pack(
     """
     return await in_thread(
         _packed,
-        [Question(query, results, stop)],
+        [PackQuery(query, results, stop)],
         by_document(chunks),
         cache(count),
         prefs or ContextPrefs(),
@@ -261,7 +261,7 @@ async def build_pack(
 
 
 def _packed(
-    questions: Sequence[Question],
+    questions: Sequence[PackQuery],
     known: Known,
     count: TokenCounter,
     prefs: ContextPrefs,
@@ -320,7 +320,7 @@ def _packed(
 
 
 def _coverage(
-    questions: Sequence[Question], selection: PackSelection, markers: Mapping[PieceName, int]
+    questions: Sequence[PackQuery], selection: PackSelection, markers: Mapping[PieceName, int]
 ) -> tuple[Coverage, ...]:
     found = []
     for question, served in zip(questions, selection.served, strict=True):
@@ -452,7 +452,7 @@ def _name(passage: PackPassage) -> Hashable:
 
 
 def _by_roles(
-    questions: Sequence[Question],
+    questions: Sequence[PackQuery],
     results: Sequence[RetrievalResult],
     known: Known,
     frame: _Frame,
@@ -484,7 +484,7 @@ def _by_roles(
 
 
 def _by_worth(
-    questions: Sequence[Question], known: Known, frame: _Frame, prefs: ContextPrefs
+    questions: Sequence[PackQuery], known: Known, frame: _Frame, prefs: ContextPrefs
 ) -> PackSelection:
     highlighters = cache(Highlighter)
 

@@ -61,7 +61,7 @@ class StopRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PackQuery:
     """A question of a pack: its hits, best first, and where its evidence stops."""
 
     query: str
@@ -177,7 +177,7 @@ class Room:
 class _Lane:
     """The pieces for one question, those worth most first, and what it has in the pack."""
 
-    def __init__(self, question: Question, hits: Mapping[PieceName, tuple[float, Piece]]) -> None:
+    def __init__(self, question: PackQuery, hits: Mapping[PieceName, tuple[float, Piece]]) -> None:
         self.question = question
         self.hits = hits
         self.best = max((worth for worth, _ in hits.values()), default=0.0)
@@ -211,7 +211,7 @@ class _Lane:
 
 
 def select(
-    questions: Sequence[Question],
+    questions: Sequence[PackQuery],
     known: Known,
     room: Room,
     *,
@@ -285,7 +285,7 @@ def _fitted(
     return cut if cut is not None and room.take(cut, share=share) else None
 
 
-def _lanes(questions: Sequence[Question], known: Known, selection: PackSelection) -> list[_Lane]:
+def _lanes(questions: Sequence[PackQuery], known: Known, selection: PackSelection) -> list[_Lane]:
     """The hits of each question; for copies of a text, the one that was found first."""
     own = [[primary_of(hit, known) for hit in question.results] for question in questions]
     firsts = _without_copies(interleaved(own), selection)

@@ -67,7 +67,7 @@ def document_date(document: Document) -> datetime | None:
     own = _moment(document.metadata.get("date")) or document.created_at
     if own is not None:
         return own
-    name = re.split(r"[\\/]", document.source)[-1]
+    name = document.source.replace("\\", "/").rpartition("/")[2]
     in_name = _DATE_IN_NAME.search(name)
     dated = in_name and _moment("-".join(in_name.group(1, 3, 4)))
     return dated or document.updated_at
