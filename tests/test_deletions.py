@@ -22,18 +22,18 @@ ALLOWED = {
     ("readers/language.py", "tables.rename(folder)"): "complete tables, into the cache",
     ("models/fetch.py", "part.unlink()"): "a download with the wrong hash",
     ("models/fetch.py", "part.replace(target)"): "a complete download, in its work folder",
-    ("models/fetch.py", "shutil.rmtree(made, ignore_errors=True)"): "in its work folder",
+    ("models/fetch.py", "shutil.rmtree(target, ignore_errors=True)"): "in its work folder",
     ("models/fetch.py", "(work / path).unlink(missing_ok=True)"): (
         "downloads that can't be used, in their work folder"
     ),
-    ("base/export.py", "made.replace(target)"): "the file that the user asked to write",
-    ("base/export.py", "made.unlink(missing_ok=True)"): "its temporary file",
+    ("base/export.py", "temporary.replace(target)"): "the file that the user asked to write",
+    ("base/export.py", "temporary.unlink(missing_ok=True)"): "its temporary file",
     ("models/files.py", "self.folder.rename(damaged)"): "a damaged model in the model cache",
     ("models/files.py", "unfinished.rename(self.folder)"): "a complete model, into the cache",
     ("models/files.py", "shutil.rmtree(damaged, ignore_errors=True)"): (
         "a damaged model, renamed by the lines above"
     ),
-    ("models/fetch.py", "shutil.rmtree(left, ignore_errors=True)"): "work folders of a model",
+    ("models/fetch.py", "shutil.rmtree(leftover, ignore_errors=True)"): "work folders of a model",
     ("models/files.py", "Path(file.name).replace(target)"): "a hash in Lagotto's cache folder",
     ("models/fetch.py", "self.target.unlink(missing_ok=True)"): "a partial download",
     (
@@ -43,11 +43,11 @@ ALLOWED = {
     ("models/onnx.py", "path.unlink(missing_ok=True)"): (
         "a damaged copy in the model cache, known by the hash in its name"
     ),
-    ("models/onnx.py", "made.replace(target)"): "the name holds the hash of the content",
+    ("models/onnx.py", "draft.replace(target)"): "the name holds the hash of the content",
     ("indexes/folder.py", "index.rename(aside)"): "in a folder with this base's marker",
     ("indexes/folder.py", "shutil.rmtree(aside, ignore_errors=True)"): "renamed by the line above",
-    ("indexes/folder.py", "made.replace(self.path / INDEX_MARKER)"): "the marker itself",
-    ("indexes/tantivy/index.py", "made.replace(folder / ANNOUNCEMENT)"): "a file of the text index",
+    ("indexes/folder.py", "marker.replace(self.path / INDEX_MARKER)"): "the marker itself",
+    ("indexes/tantivy/index.py", "new.replace(folder / ANNOUNCEMENT)"): "a file of the text index",
     ("indexes/vectors/files.py", "shutil.rmtree(left)"): "an unfinished generation",
     ("indexes/vectors/files.py", "part.rename(folder / f'{number:08}')"): (
         "a generation that is complete gets its number"

@@ -43,10 +43,12 @@ DEFAULTS = {
     "rerank.reranker": None,
     "diversity.mmr": None,
     "diversity.per_document": None,
+    "diversity.copies": "each",
     "expansion.answers": False,
     "expansion.feedback": False,
     "expansion.feedback_passages": 5,
     "expansion.feedback_terms": 10,
+    "chunking.include_headers": True,
     "filters": And(),
 }
 
@@ -298,6 +300,7 @@ NO_WEIGHT = "all weights are 0, so no passage could have a score; raise one"
 # the settings, and what they have to be
 BOUNDS: list[tuple[dict[str, Any], str]] = [
     ({"top_k": 0}, "greater than or equal to 1"),
+    ({"top_k": 10**9 + 1}, "less than or equal to 1000000000"),  # greater ones could overflow
     ({"top_k_items": 0}, "greater than or equal to 1"),
     ({"candidates": -1}, "greater than or equal to 1"),
     ({"overfetch": 0.5}, "greater than or equal to 1"),
@@ -310,6 +313,7 @@ BOUNDS: list[tuple[dict[str, Any], str]] = [
     ({"scoring": {"rrf_k": 0}}, "greater than or equal to 1"),
     ({"scoring": {"w_vec": -0.1}}, "greater than or equal to 0"),
     ({"scoring": {"w_text": math.inf}}, "a finite number"),
+    ({"scoring": {"w_text": 1_000_001}}, "less than or equal to 1000000"),
     ({"cache": {"ttl_seconds": 0}}, "greater than 0"),
     ({"cache": {"ttl_seconds": math.inf}}, "a finite number"),
     ({"snippet": {"max_chars": 2}}, "greater than or equal to 3"),
@@ -384,6 +388,7 @@ class TestRejected:
     @pytest.mark.parametrize(
         "fields",
         [
+            {"top_k": 10**9, "scoring": {"w_text": 1e6}},
             {"mode": "keyword", "scoring": {"w_vec": 0}},
             {"mode": "keyword", "scoring": {"w_vec": 0, "w_text": 0}},
             {"mode": "semantic", "scoring": {"w_text": 0, "w_fuzzy": 0}, "fuzzy": {"mode": "off"}},
@@ -443,20 +448,6 @@ def test_what_is_given_for_a_verb() -> None:
     late = prefs.replace(chunking={"strategy": "late"})
     assert late.given_for("retrieve")["top_k_items"] == 2
     assert RetrievalPrefs(query_text="oak", filters=And()).given_for("retrieve") == {}
-
-
-def test_numbers_are_bounded() -> None:
-    """Greater ones would overflow somewhere."""
-    assert RetrievalPrefs(top_k=10**9, scoring={"w_text": 1e6}).top_k == 10**9
-    with pytest.raises(ConfigError, match="top_k"):
-        RetrievalPrefs.model_validate({}).replace(top_k=10**9 + 1)
-    with pytest.raises(ConfigError, match="w_text"):
-        RetrievalPrefs.model_validate({}).replace(scoring={"w_text": 1_000_001})
-
-
-def test_chunks_made_at_query_time_have_headers_unless_asked_otherwise() -> None:
-    assert RetrievalPrefs().chunking.include_headers
-    assert not RetrievalPrefs(chunking={"include_headers": False}).chunking.include_headers
 
 
 def test_the_same_settings_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,43 +9,7 @@ imported on first use, so `import lagotto` is cheap. docs/api.md lists the other
 from typing import TYPE_CHECKING
 
 from lagotto._internal.registry import exports
-from lagotto.errors import (
-    CitationError as CitationError,
-    ConfigError as ConfigError,
-    CorruptSourceError as CorruptSourceError,
-    DeadlineExceeded as DeadlineExceeded,
-    DegradedError as DegradedError,
-    EmbeddingError as EmbeddingError,
-    EmbeddingServiceError as EmbeddingServiceError,
-    EmptySourceError as EmptySourceError,
-    EncryptedSourceError as EncryptedSourceError,
-    FilterError as FilterError,
-    IndexDamagedError as IndexDamagedError,
-    IndexUnavailableError as IndexUnavailableError,
-    LagottoError as LagottoError,
-    ModelMismatchError as ModelMismatchError,
-    NativeEmbeddingError as NativeEmbeddingError,
-    NativeError as NativeError,
-    NotABaseError as NotABaseError,
-    NoTextLayerError as NoTextLayerError,
-    QueryError as QueryError,
-    ReadError as ReadError,
-    RebuiltError as RebuiltError,
-    ReplaceRefusedError as ReplaceRefusedError,
-    RerankError as RerankError,
-    RetrievalError as RetrievalError,
-    SearchCancelled as SearchCancelled,
-    SourceTooLargeError as SourceTooLargeError,
-    StoreBusyError as StoreBusyError,
-    StoreDamagedError as StoreDamagedError,
-    StoreError as StoreError,
-    StoreFullError as StoreFullError,
-    StoreReadOnlyError as StoreReadOnlyError,
-    StoreUnavailableError as StoreUnavailableError,
-    UnknownNameError as UnknownNameError,
-    UnsupportedFormatError as UnsupportedFormatError,
-    WeightsError as WeightsError,
-)
+from lagotto.errors import *  # noqa: F403  every error is public
 
 if TYPE_CHECKING:
     from lagotto.base.blocking import KnowledgeBase as KnowledgeBase

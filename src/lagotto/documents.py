@@ -153,10 +153,8 @@ MAX_METADATA_DEPTH = 64
 def json_value(value: Any, path: str = "metadata", *, depth: int = 0) -> Any:
     """`value` as plain JSON, or a ValueError that names the part that isn't."""
     if depth > MAX_METADATA_DEPTH:
-        shown = f"{path[:60]}..." if len(path) > 60 else path
-        raise ValueError(
-            f"{shown} is nested more than {MAX_METADATA_DEPTH} levels deep; flatten it"
-        )
+        text = f"{path[:60]}..." if len(path) > 60 else path
+        raise ValueError(f"{text} is nested more than {MAX_METADATA_DEPTH} levels deep; flatten it")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -164,8 +162,8 @@ def json_value(value: Any, path: str = "metadata", *, depth: int = 0) -> Any:
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
             bits = value.bit_length()
-            shown = f"{value}" if bits < 256 else f"{bits} bits long"
-            raise ValueError(f"{path} is {shown}: integers must fit in 64 bits; store it as text")
+            text = f"{value}" if bits < 256 else f"{bits} bits long"
+            raise ValueError(f"{path} is {text}: integers must fit in 64 bits; store it as text")
         return int(value)
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 
 class LagottoError(Exception):
@@ -133,9 +134,9 @@ class QueryError(LagottoError, ValueError):
 
     def __init__(self, query: str, position: int, problem: str) -> None:
         start = max(0, position - 60)
-        shown = "".join(char if char.isprintable() else " " for char in query[start : start + 100])
+        line = "".join(char if char.isprintable() else " " for char in query[start : start + 100])
         pointer = " " * (position - start) + "^"
-        super().__init__(f"{problem}, at character {position + 1}:\n  {shown}\n  {pointer}")
+        super().__init__(f"{problem}, at character {position + 1}:\n  {line}\n  {pointer}")
         self.query = query
         self.position = position
         self.problem = problem
@@ -230,3 +231,11 @@ class IndexUnavailableError(StoreError):
 
 class IndexDamagedError(StoreError):
     """A derived index is damaged or belongs to another model; it can be rebuilt."""
+
+
+if not TYPE_CHECKING:  # they see the classes
+    __all__ = [
+        name
+        for name, value in vars().items()
+        if isinstance(value, type) and issubclass(value, LagottoError)
+    ]

@@ -89,7 +89,7 @@ def read_spans(folder: Path) -> list[MarkedQuery]:
 
 def _texts(folder: Path) -> list[tuple[str, str]]:
     """The ids and the texts of queries."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for number, line in enumerate(_lines(folder / QUERIES), 1):
         if not line.strip():
             continue
@@ -103,28 +103,28 @@ def _texts(folder: Path) -> list[tuple[str, str]]:
                 f"{folder / QUERIES}: line {number} is no query; "
                 'write {"_id": "1", "text": "..."}'
             )
-        found[name] = text
-    return list(found.items())
+        texts[name] = text
+    return list(texts.items())
 
 
 def _relevance(folder: Path) -> dict[str, dict[DocumentName, int]]:
     """By query id. The columns are query-id, corpus-id and score, separated by tabs."""
-    found: dict[str, dict[DocumentName, int]] = defaultdict(dict)
+    grades: dict[str, dict[DocumentName, int]] = defaultdict(dict)
     path = next((folder / name for name in QRELS if (folder / name).is_file()), None)
     if path is None and (folder / SPANS).is_file():  # a document with evidence is relevant
         for query, document, _ in _marked(folder / SPANS):
-            found[query][None, document] = 1
-        return found
+            grades[query][None, document] = 1
+        return grades
     if path is None:
         raise ConfigError(f"{folder} has no {' or '.join(QRELS)}: which documents are relevant?")
     for number, row in enumerate(csv.DictReader(_lines(path), delimiter="\t"), 2):
         try:
-            found[row["query-id"]][None, row["corpus-id"]] = int(row["score"])
+            grades[row["query-id"]][None, row["corpus-id"]] = int(row["score"])
         except (ValueError, KeyError, TypeError):
             raise ConfigError(
                 f"{path}: line {number} should have query-id, corpus-id and score, a whole number"
             ) from None
-    return found
+    return grades
 
 
 def _marked(path: Path) -> Iterator[tuple[str, str, list[tuple[int, int]]]]:
@@ -252,11 +252,11 @@ def evaluate(
         measured[name] = []
         for start in range(0, len(queries), AT_ONCE):
             batch = queries[start : start + AT_ONCE]
-            found = base.retrieve_many(
+            answers = base.retrieve_many(
                 [query.text for query in batch], **{"top_k": PASSAGES, **settings}
             )
-            measured[name] += map(_measure, batch, found)
-            notes |= dict.fromkeys(note for results in found for note in results.degraded)
+            measured[name] += map(_measure, batch, answers)
+            notes |= dict.fromkeys(note for results in answers for note in results.degraded)
             if progress is not None:
                 progress(len(batch))
     reference = list(systems)[-1]
@@ -318,10 +318,10 @@ def evaluate_packs(
     return rows
 
 
-def evidence_recall(marked: Iterable[MarkedSpan], found: Iterable[MarkedSpan]) -> float:
+def evidence_recall(marked: Iterable[MarkedSpan], chunks: Iterable[MarkedSpan]) -> float:
     """The share of the marked characters that are in what was found."""
-    wanted, given = _characters(marked), _characters(found)
-    return len(wanted & given) / len(wanted) if wanted else 0.0
+    evidence, covered = _characters(marked), _characters(chunks)
+    return len(evidence & covered) / len(evidence) if evidence else 0.0
 
 
 def _characters(spans: Iterable[MarkedSpan]) -> set[tuple[str, int]]:

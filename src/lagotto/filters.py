@@ -304,6 +304,11 @@ class Condition(Filter):
     def __init__(self, field: str) -> None:
         object.__setattr__(self, "field", field_ref(field))
 
+    @property
+    def operands(self) -> tuple[JsonScalar, ...]:
+        """The values that the field is compared with."""
+        return ()
+
     def to_json(self) -> dict[str, object]:
         name, *operands = self._arguments()
         return {str(name): {self.operator: operands[0] if operands else True}}
@@ -329,6 +334,10 @@ class Comparison(Condition):
     def __init__(self, field: str, value: Operand) -> None:
         Condition.__init__(self, field)
         object.__setattr__(self, "value", self._operand(self.field, value))
+
+    @property
+    def operands(self) -> tuple[JsonScalar, ...]:
+        return (self.value,)
 
     def _arguments(self) -> tuple[object, ...]:
         return (self.field.name, self.value)
@@ -414,6 +423,10 @@ class Membership(Condition):
         object.__setattr__(self, "values", plain)
         object.__setattr__(self, "distinct", frozenset((kind_of(value), value) for value in plain))
         object.__setattr__(self, "_key", key)
+
+    @property
+    def operands(self) -> tuple[JsonScalar, ...]:
+        return self.values
 
     @property
     def cache_key(self) -> str:
@@ -569,12 +582,10 @@ def _merged(root: Filter) -> Filter:
     parts: list[Filter] = []
     values: dict[str, list[JsonScalar]] = {}
     for part in chain.from_iterable(_flat(kind, _merged(each)) for each in root.filters):
-        if not isinstance(part, single | several):
+        if isinstance(part, single | several):
+            values.setdefault(part.field.name, []).extend(part.operands)
+        else:
             parts.append(part)
-        elif isinstance(part, Comparison):
-            values.setdefault(part.field.name, []).append(part.value)
-        elif isinstance(part, Membership):
-            values.setdefault(part.field.name, []).extend(part.values)
     for name, some in values.items():
         parts.append(single(name, some[0]) if len(some) == 1 else several(name, some))
     return parts[0] if len(parts) == 1 else kind(*parts)
@@ -582,12 +593,11 @@ def _merged(root: Filter) -> Filter:
 
 _EXAMPLE = 'write it like {"type": "documentation", "year": {"$gte": 2020}}'
 
-_COMPARISONS: dict[str, type[Comparison]] = {
-    node.operator: node for node in (Eq, Ne, Gt, Gte, Lt, Lte, Contains)
+_COMPARISONS: dict[str, Callable[[str, Any], Condition]] = {
+    node.operator: node for node in (Eq, Ne, Gt, Gte, Lt, Lte, Contains, In, NotIn)
 }
-_MEMBERSHIPS: dict[str, type[Membership]] = {node.operator: node for node in (In, NotIn)}
 _JUNCTIONS: dict[str, type[Junction]] = {node.operator: node for node in (And, Or)}
-_ON_FIELDS = (*_COMPARISONS, *_MEMBERSHIPS, Exists.operator)
+_ON_FIELDS = (*_COMPARISONS, Exists.operator)
 _ON_FILTERS = (*_JUNCTIONS, Not.operator)
 
 T = TypeVar("T")
@@ -613,12 +623,12 @@ def parse_filter(value: Filter | Mapping[str, object] | str | None) -> Filter:
 
 def _without_duplicates(pairs: list[tuple[str, T]]) -> dict[str, T]:
     # By default the last one would win, and a condition would be lost silently.
-    found: dict[str, T] = {}
+    unique: dict[str, T] = {}
     for key, value in pairs:
-        if key in found:
+        if key in unique:
             raise ValueError(f"the key {key!r} appears twice, use $and")
-        found[key] = value
-    return found
+        unique[key] = value
+    return unique
 
 
 def _object(value: object, *, level: int) -> Filter:
@@ -654,16 +664,13 @@ def _on_field(name: str, value: object) -> Filter:
 
 
 def _condition(name: str, key: object, operand: object) -> Condition | Not:
-    # The nodes check their arguments, whatever the casts say.
     if not isinstance(key, str) or not key.startswith("$"):
         raise FilterError(
             f"filter on {name!r}: {key!r} is not an operator; for a key inside {name!r} use "
             f'"{name}.{key}", else one of {", ".join(_ON_FIELDS)}'
         )
     if key in _COMPARISONS:
-        return _COMPARISONS[key](name, cast("Operand", operand))
-    if key in _MEMBERSHIPS:
-        return _MEMBERSHIPS[key](name, cast("Iterable[Operand]", operand))
+        return _COMPARISONS[key](name, operand)
     if key != Exists.operator:
         raise _unknown(key, known=_ON_FIELDS, elsewhere=_ON_FILTERS)
     if not isinstance(operand, bool):
@@ -780,21 +787,16 @@ def other_kind_notes(where: Filter, has_kind: Callable[[str, ScalarKind], bool])
     For filters that match nothing: one may compare with several kinds on purpose.
     """
     notes = []
-    kinds: dict[str, set[ScalarKind]] = {}
+    kinds: dict[str, set[ScalarKind]] = {name: set() for name in metadata_fields(where)}
     for condition in conditions(where):
-        values: tuple[object, ...] = ()
-        if condition.field.path is not None and isinstance(condition, Comparison):
-            values = (condition.value,)
-        elif condition.field.path is not None and isinstance(condition, Membership):
-            values = condition.values
-        if some := {kind for kind in map(kind_of, values) if kind}:
-            kinds.setdefault(condition.field.name, set()).update(some)
+        if condition.field.name in kinds:
+            kinds[condition.field.name].update(filter(None, map(kind_of, condition.operands)))
     for name, compared in sorted(kinds.items()):
-        if any(has_kind(name, kind) for kind in compared):
+        if not compared or any(has_kind(name, kind) for kind in compared):
             continue
-        if held := [kind for kind in get_args(ScalarKind) if has_kind(name, kind)]:
+        if present := [kind for kind in get_args(ScalarKind) if has_kind(name, kind)]:
             notes.append(
-                f"the field {name!r} holds {_listed(held)}, "
+                f"the field {name!r} holds {_listed(present)}, "
                 f"but the filter compares it with {_listed(compared)}"
             )
     return tuple(notes)

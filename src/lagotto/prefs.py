@@ -76,16 +76,16 @@ MOST_SCORE = 1e9
 """Scores are single-precision numbers; a much greater threshold could not be compared with them."""
 
 
-def _number_or(word: str, given: Any) -> Any:
-    if given == word or given is None or isinstance(given, bool):
-        return given
+def _number_or(word: str, value: Any) -> Any:
+    if value == word or value is None or isinstance(value, bool):
+        return value
     try:
-        count = int(given)
+        count = int(value)
     except (TypeError, ValueError):
-        raise ValueError(f"give a number, or {word} (it is {given!r})") from None
+        raise ValueError(f"give a number, or {word} (it is {value!r})") from None
     if count < 1:
-        raise ValueError(f"Input should be greater than or equal to 1 (it is {given!r})")
-    return given
+        raise ValueError(f"Input should be greater than or equal to 1 (it is {value!r})")
+    return value
 
 
 CandidateCount = Annotated[
@@ -237,12 +237,12 @@ class ScoringPrefs(Preferences):
         """Derived weights are not marked as set, so that `replace` derives them again."""
         if self.keyword_weight is None:
             return self
-        given = self.model_fields_set & {"w_vec", "w_text"}
-        if not given:
+        fields = self.model_fields_set & {"w_vec", "w_text"}
+        if not fields:
             object.__setattr__(self, "w_text", self.keyword_weight)
             object.__setattr__(self, "w_vec", 1 - self.keyword_weight)
-        elif len(given) == 1:
-            (name,) = given
+        elif len(fields) == 1:
+            (name,) = fields
             weight: float = getattr(self, name)
             if weight > 1:
                 raise ValueError(
@@ -270,7 +270,7 @@ class ScoringPrefs(Preferences):
         """
         alike = self.blend == "rrf" and not self.rrf_weighted and not as_given
         special = self.by_type.get(query_type, {}) if query_type else {}
-        given: dict[Leg, float | None] = {
+        by_leg: dict[Leg, float | None] = {
             "semantic": special.get("w_vec", self.w_vec),
             "text": special.get("w_text", self.w_text),
             "fuzzy": special.get("w_fuzzy", self.w_fuzzy),
@@ -278,7 +278,7 @@ class ScoringPrefs(Preferences):
         }
         weights: dict[Leg, float] = {
             leg: float(weight > 0) if alike else weight
-            for leg, weight in given.items()
+            for leg, weight in by_leg.items()
             if weight is not None
         }
         return {**weights, "exact": weights.get("exact", sum(weights.values()))}
@@ -307,8 +307,8 @@ class RerankPrefs(Preferences):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_name(cls, given: object) -> object:
-        return {"reranker": given} if isinstance(given, str) else given
+    def _by_name(cls, value: object) -> object:
+        return {"reranker": value} if isinstance(value, str) else value
 
 
 class ParentsPrefs(Preferences):
@@ -320,13 +320,16 @@ class ParentsPrefs(Preferences):
 
 
 class DiversityPrefs(Preferences):
-    """At most `per_document` passages of one document; maximal marginal relevance.
+    """At most `per_document` passages of one document; copies; maximal marginal relevance.
 
     `mmr` is the weight of the score against diversity: 1 changes nothing, 0 ignores the score.
+    With `copies="once"`, a text that several documents have is one hit, which names the others in
+    `also_in`, and the list goes on with other texts.
     """
 
     per_document: Count | None = None
     mmr: Share | None = None
+    copies: Literal["each", "once"] = "each"
 
 
 class ChunkingPrefs(Preferences):
@@ -404,16 +407,16 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?([hdwmy]?)")
 _DAYS = {"h": 1 / 24, "d": 1.0, "": 1.0, "w": 7.0, "m": 30.4375, "y": 365.25}
 
 
-def _days(given: Any) -> Any:
+def _days(value: Any) -> Any:
     """A duration in days: a number, a timedelta, or text such as 12h, 90d, 6w, 3m or 2y."""
-    if isinstance(given, timedelta):
-        return given / timedelta(days=1)
-    if not isinstance(given, str):
-        return given
-    found = _DURATION.fullmatch(given.strip().lower())
-    if found is None:
-        raise ValueError(f"write a number of days, or 12h, 90d, 6w, 3m or 2y (it is {given!r})")
-    return float(found[1]) * _DAYS[found[2]]
+    if isinstance(value, timedelta):
+        return value / timedelta(days=1)
+    if not isinstance(value, str):
+        return value
+    match = _DURATION.fullmatch(value.strip().lower())
+    if match is None:
+        raise ValueError(f"write a number of days, or 12h, 90d, 6w, 3m or 2y (it is {value!r})")
+    return float(match[1]) * _DAYS[match[2]]
 
 
 class Boost(Preferences):
@@ -466,15 +469,15 @@ def field(name: str, value: Any, factor: float = 1.2) -> Boost:
     return Boost(where=where, factor=factor)
 
 
-def _boosts(given: Any) -> Any:
-    if isinstance(given, str):
+def _boosts(value: Any) -> Any:
+    if isinstance(value, str):
         try:
-            given = json.loads(given)
+            value = json.loads(value)
         except ValueError:
             raise ValueError(
-                f'write JSON such as [{{"recency": "date"}}] (it is {given!r})'
+                f'write JSON such as [{{"recency": "date"}}] (it is {value!r})'
             ) from None
-    return (given,) if isinstance(given, Boost | Mapping) else given
+    return (value,) if isinstance(value, Boost | Mapping) else value
 
 
 Boosts = Annotated[tuple[Boost, ...], BeforeValidator(_boosts)]
@@ -527,9 +530,9 @@ class RetrievalPrefs(Preferences):
     _changed: _Changed = PrivateAttr(default_factory=_Changed)
 
     def __copy__(self) -> Self:
-        made = super().__copy__()
-        made._changed = _Changed()  # a copy may have other settings
-        return made
+        copy = super().__copy__()
+        copy._changed = _Changed()  # a copy may have other settings
+        return copy
 
     @model_validator(mode="after")
     def _as_many_as_are_kept(self) -> Self:
@@ -573,17 +576,17 @@ class RetrievalPrefs(Preferences):
 
     def given_for(self, verb: Verb) -> dict[str, Any]:
         """The settings that differ from the defaults and have a meaning for a verb, as JSON."""
-        given = self.model_dump(mode="json", exclude_unset=True, exclude={"query_text", "filters"})
+        values = self.model_dump(mode="json", exclude_unset=True, exclude={"query_text", "filters"})
         if self.filters != And():
-            given["filters"] = self.filters.to_json()
+            values["filters"] = self.filters.to_json()
         unused = {name for name, verbs in _VERBS.items() if verb not in verbs}
         if verb == "search":
             unused.add("top_k")
         elif self.chunking.strategy == "precomputed":
             unused.add("top_k_items")
         if "parents.section_chars" in unused:
-            given.get("parents", {}).pop("section_chars", None)
-        return {name: value for name, value in given.items() if name not in unused}
+            values.get("parents", {}).pop("section_chars", None)
+        return {name: value for name, value in values.items() if name not in unused}
 
     def depth(self, count: int, *, reranked: int | None = None) -> int:
         """The number of candidates of each leg if `count` passages are requested.
@@ -606,8 +609,8 @@ class RetrievalPrefs(Preferences):
     def pack_hits(self) -> int:
         """How many hits are considered for a pack: `top_k`, unless the budget alone decides."""
         sized = self.overfetch is not None or self.candidates == "needed"
-        given = "top_k" in self.model_fields_set or self.rerank.keep is not None
-        if given or sized or self.context.by_roles:
+        is_set = "top_k" in self.model_fields_set or self.rerank.keep is not None
+        if is_set or sized or self.context.by_roles:
             return self.top_k
         affordable = self.top_k + self.context.max_tokens // FEWEST_PACK_TOKENS
         return min(MOST_PACK_HITS, affordable)
@@ -617,19 +620,19 @@ class RetrievalPrefs(Preferences):
 
         One whose scores are `blended` sees fewer, and the others are kept.
         """
-        given = self.rerank.candidates
-        if given is None:
+        candidates = self.rerank.candidates
+        if candidates is None:
             return max(BLENDED_JUDGED if blended else FEWEST_JUDGED, count)
-        return None if given == "all" else given
+        return None if candidates == "all" else candidates
 
     def replace(self, **changes: Any) -> RetrievalPrefs:
         """These preferences with changes.
 
         Of a group, given as a dict or as an object, only what is set in it changes.
         """
-        made = RetrievalPrefs(**merged_settings(self._given(), changes))
-        made._of_preset = _Origin(self._of_preset.difference(_names(changes)))
-        return made
+        prefs = RetrievalPrefs(**merged_settings(self._settings(), changes))
+        prefs._of_preset = _Origin(self._of_preset.difference(_names(changes)))
+        return prefs
 
     def changed(self, settings: Mapping[str, Any]) -> RetrievalPrefs:
         """As `replace`; the same settings are checked once, which takes longer than a view does."""
@@ -652,18 +655,18 @@ class RetrievalPrefs(Preferences):
 
     def overlaid(self, others: RetrievalPrefs) -> RetrievalPrefs:
         """These preferences, and over them what is set in others."""
-        made = self.replace(**others._given())
-        made._of_preset = _Origin(made._of_preset | others._of_preset)
-        return made
+        prefs = self.replace(**others._settings())
+        prefs._of_preset = _Origin(prefs._of_preset | others._of_preset)
+        return prefs
 
     def is_from_preset(self, name: str) -> bool:
         """Whether a setting, such as `rerank.reranker`, is a preset's and not the caller's own."""
         return name in self._of_preset
 
-    def _given(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         """The settings that differ from the defaults, as arguments of the constructor."""
-        given = self.model_dump(exclude_unset=True, exclude={"filters"})
-        return given if self.filters == And() else {**given, "filters": self.filters}
+        settings = self.model_dump(exclude_unset=True, exclude={"filters"})
+        return settings if self.filters == And() else {**settings, "filters": self.filters}
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> RetrievalPrefs:
@@ -671,9 +674,9 @@ class RetrievalPrefs(Preferences):
         from lagotto.presets import load_preset
 
         settings = load_preset(name).settings
-        made = cls(**merged_settings(settings, changes))
-        made._of_preset = _Origin(set(_names(settings)).difference(_names(changes)))
-        return made
+        prefs = cls(**merged_settings(settings, changes))
+        prefs._of_preset = _Origin(set(_names(settings)).difference(_names(changes)))
+        return prefs
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> RetrievalPrefs:
@@ -688,12 +691,12 @@ class RetrievalPrefs(Preferences):
         import tomllib
 
         try:
-            given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            config = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as exc:  # not UTF-8, not TOML, or no path at all
             raise ConfigError(f"{path} can't be read as TOML: {exc}") from exc
         except RecursionError:
             raise ConfigError(f"{path} can't be read as TOML: it is nested too deeply") from None
-        table = given.get("retrieval", given)
+        table = config.get("retrieval", config)
         if not isinstance(table, dict):
             raise ConfigError(f"{path}: retrieval is {table!r}; make it a table, [retrieval]")
         return cls.from_dict(table)
@@ -707,22 +710,22 @@ class RetrievalPrefs(Preferences):
         Two underscores lead into a group; LAGOTTO_RETRIEVAL_PRESET names what to start from.
         """
         variables = os.environ if environment is None else environment
-        given: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         for name in sorted(variables):  # a group comes before what is in it
             if name.startswith(prefix):
                 *groups, field = name.removeprefix(prefix).lower().split("__")
-                inner = given
+                inner = settings
                 for group in groups:
                     inner = inner.setdefault(group, {})
                     if not isinstance(inner, dict):
                         raise ConfigError(f"{name}: {group} is set to {inner!r}; unset one of both")
                 inner[field] = variables[name]
-        return cls.from_dict(given)
+        return cls.from_dict(settings)
 
 
-def merged_settings(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`given` with `changes`, group by group."""
-    merged = dict(given)
+def merged_settings(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`settings` with `changes`, group by group."""
+    merged = dict(settings)
     for name, value in changes.items():
         if isinstance(value, Record):
             value = value.model_dump(exclude_unset=True)
@@ -818,25 +821,25 @@ class SearchRequest:
         """
         if self.queries and not self.query:
             return replace(self, query="\n".join(self.queries)).resolve(own)
-        given = dict(self.settings)
-        as_passages = self.verb == "search" and "top_k" in given
+        settings = dict(self.settings)
+        as_passages = self.verb == "search" and "top_k" in settings
         for name in ("query_text", "top_k_chunks") if as_passages else ("query_text",):
-            if name in given:
+            if name in settings:
                 raise ConfigError(f"{name}: given twice in one call; give it once")
         if as_passages:
-            given["top_k_chunks"] = given.pop("top_k")
+            settings["top_k_chunks"] = settings.pop("top_k")
         only_evident = self.verb == "search" and (
-            self.only_evident or (as_passages and "top_k_items" not in given)
+            self.only_evident or (as_passages and "top_k_items" not in settings)
         )
-        if "filters" in given:
-            given["filters"] = parse_filter(given["filters"])
+        if "filters" in settings:
+            settings["filters"] = parse_filter(settings["filters"])
         if self.max_tokens is not None:
-            given = merged_settings(given, {"context": {"max_tokens": self.max_tokens}})
+            settings = merged_settings(settings, {"context": {"max_tokens": self.max_tokens}})
         start = own if self.prefs is None else preferences(self.prefs)
         if self.over_own:
             start = own.overlaid(start)
-        if given:
-            start = start.changed(given)
+        if settings:
+            start = start.changed(settings)
         if start.query_text != self.query:
             start = start.with_query(self.query)
         start.check_call("retrieve" if self.verb == "why_not" else self.verb, self.settings)
@@ -888,6 +891,6 @@ def several_queries(
     raise ConfigError(f"{problem}; pass one of both")
 
 
-def preferences(given: RetrievalPrefs | str | None) -> RetrievalPrefs:
+def preferences(prefs: RetrievalPrefs | str | None) -> RetrievalPrefs:
     """Preferences as they are, by the name of a preset, or the defaults."""
-    return RetrievalPrefs.preset(given) if isinstance(given, str) else given or RetrievalPrefs()
+    return RetrievalPrefs.preset(prefs) if isinstance(prefs, str) else prefs or RetrievalPrefs()

@@ -20,7 +20,7 @@ class CancellationToken:
     """Cancels the searches that use it, from any thread; once fired it stays fired."""
 
     def __init__(self) -> None:
-        # Without a lock, since a signal handler may fire: whoever pops a listener calls it.
+        # Without a lock, since a signal handler may fire: the one that pops a listener calls it.
         self._fired = False
         self._listeners: dict[object, Callable[[], object]] = {}
 

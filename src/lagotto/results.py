@@ -13,7 +13,16 @@ from typing import Any, Literal, SupportsIndex, overload
 from pydantic import Field
 
 from lagotto._internal.display import Row, as_html, as_text, counted, excerpt
-from lagotto.documents import CODE, DEFAULT_COLLECTION, ROW, DocumentRef, Location, Record, Span
+from lagotto.documents import (
+    CODE,
+    DEFAULT_COLLECTION,
+    ROW,
+    Document,
+    DocumentRef,
+    Location,
+    Record,
+    Span,
+)
 
 Score = float
 Leg = Literal["semantic", "text", "fuzzy", "exact"]
@@ -23,6 +32,9 @@ Leg = Literal["semantic", "text", "fuzzy", "exact"]
 
 LEGS: tuple[Leg, ...] = ("semantic", "text", "fuzzy", "exact")
 
+
+COPIES_NAMED = 5
+"""Copies that a citation names: a text that a hundred files have must not cost a hundred names."""
 
 SnippetFrom = Literal["doc", "chunk", "unknown"]
 
@@ -76,8 +88,8 @@ class ScoreBreakdown(Record):
 
     def legs(self) -> dict[Leg, LegScore]:
         """The scores of the legs that have one."""
-        found = {leg: getattr(self, leg) for leg in LEGS}
-        return {leg: score for leg, score in found.items() if score is not None}
+        scores = {leg: getattr(self, leg) for leg in LEGS}
+        return {leg: score for leg, score in scores.items() if score is not None}
 
 
 class RetrievalResult(Location):
@@ -85,7 +97,8 @@ class RetrievalResult(Location):
 
     A child may come with its parent (`parent_content`), with the beginning of it (`section`), or
     have been replaced by it: then `child_id` is the chunk that was found. `evidence` is the span of
-    `content` in which a reranker saw the answer, and `answerable` whether it saw one.
+    `content` in which a reranker saw the answer, and `answerable` whether it saw one. `also_in` are
+    the names of other documents with this text, if copies are shown once.
     """
 
     rank: int = Field(ge=1)
@@ -105,12 +118,13 @@ class RetrievalResult(Location):
     child_id: str | None = None
     answerable: bool | None = None
     evidence: tuple[int, int] | None = None
+    also_in: tuple[str, ...] = ()
     breakdown: ScoreBreakdown = ScoreBreakdown()
 
     @property
     def citation(self) -> str:
         """`Doc: ... | Page: ... | Section: ...`, with the parts that are known."""
-        return format_citation(self.document_name, self)
+        return with_copies(format_citation(self.document_name, self), self.also_in)
 
     @property
     def document_ref(self) -> DocumentRef:
@@ -135,34 +149,34 @@ class RetrievalResult(Location):
 
     def explain(self) -> str:
         """Return how the score is made up, in numbers that add up."""
-        lines, made = [f"{self.rank}. {self.score:.4f}  {self.citation}"], self.breakdown
-        lines += [_explained(leg, found) for leg, found in made.legs().items() if found.weight]
-        if made.fused_score is not None:
+        lines, sums = [f"{self.rank}. {self.score:.4f}  {self.citation}"], self.breakdown
+        lines += [_explained(leg, score) for leg, score in sums.legs().items() if score.weight]
+        if sums.fused_score is not None:
             scale = ""
-            if made.fused_ends is not None:
-                scale = ", on a scale from {:.4f} to {:.4f}".format(*made.fused_ends)
-            lines.append(f"   fused {made.fused_score:.4f} (formula {made.fused:.4f}{scale})")
-        lines += [f"   boost {name} x {factor:.4f}" for name, factor in made.boosts.items()]
-        if made.boosted is not None:
-            scale = f" / {made.boost_scale:.4f}" if made.boost_scale > 1 else ""
-            lines.append(f"   boosted {made.boosted:.4f} = {made.fused_score:.4f} x boosts{scale}")
-        if made.rerank_score is not None:
-            lines.append(f"   reranked {made.rerank_score:.4f} (own scale {made.rerank:.4f})")
-        if made.rerank_share is not None:
-            share, own = made.rerank_share, made.rerank_mapped
-            fused = made.fused_score if made.boosted is None else made.boosted
+            if sums.fused_ends is not None:
+                scale = ", on a scale from {:.4f} to {:.4f}".format(*sums.fused_ends)
+            lines.append(f"   fused {sums.fused_score:.4f} (formula {sums.fused:.4f}{scale})")
+        lines += [f"   boost {name} x {factor:.4f}" for name, factor in sums.boosts.items()]
+        if sums.boosted is not None:
+            scale = f" / {sums.boost_scale:.4f}" if sums.boost_scale > 1 else ""
+            lines.append(f"   boosted {sums.boosted:.4f} = {sums.fused_score:.4f} x boosts{scale}")
+        if sums.rerank_score is not None:
+            lines.append(f"   reranked {sums.rerank_score:.4f} (own scale {sums.rerank:.4f})")
+        if sums.rerank_share is not None:
+            share, own = sums.rerank_share, sums.rerank_mapped
+            fused = sums.fused_score if sums.boosted is None else sums.boosted
             lines.append(f"   blended {1 - share:.2f} x {fused:.4f} + {share:.2f} x {own:.4f}")
         if self.child_id:
             lines.append(f"   parent of {self.child_id}, with its score")
         return "\n".join(lines)
 
 
-def _explained(leg: Leg, found: LegScore) -> str:
-    rank = f"rank {found.rank}" if found.rank else "scored, not in its list"
+def _explained(leg: Leg, score: LegScore) -> str:
+    rank = f"rank {score.rank}" if score.rank else "scored, not in its list"
     return (
-        f"   {leg:<8} {found.score:8.4f} ({rank}) -> {found.normalised:.4f} x {found.weight:.4f}"
-        f" = {found.contribution:.4f}"
-        f"{f' (weight damped by {found.damping:.2f})' if found.damping < 1 else ''}"
+        f"   {leg:<8} {score.score:8.4f} ({rank}) -> {score.normalised:.4f} x {score.weight:.4f}"
+        f" = {score.contribution:.4f}"
+        f"{f' (weight damped by {score.damping:.2f})' if score.damping < 1 else ''}"
     )
 
 
@@ -178,6 +192,28 @@ def named_document(title: str | None, source: str, kind: str, metadata: Mapping[
         file = PurePosixPath(source).name
         return f"{title} ({file})" if title else file
     return title or source
+
+
+def names_of_copies(document: Document, copies: Iterable[Document]) -> tuple[str, ...]:
+    """What a citation calls the copies of a document: one of the same name, by its source."""
+
+    def name(one: Document) -> str:
+        return named_document(one.title, one.source, one.kind, one.metadata) or one.id
+
+    own = name(document)
+    pairs = ((name(copy), copy.source or copy.id) for copy in copies)
+    return tuple(dict.fromkeys(source if called == own else called for called, source in pairs))
+
+
+def with_copies(citation: str, also_in: Sequence[str]) -> str:
+    """A citation that names the other documents with the same text, or the first of many."""
+    if not also_in:
+        return citation
+    more = len(also_in) - COPIES_NAMED
+    return (
+        f"{citation} | Also in: {', '.join(also_in[:COPIES_NAMED])}"
+        f"{f' and {more} more' if more > 0 else ''}"
+    )
 
 
 def cited_row(kind: str, metadata: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -389,9 +425,9 @@ class RetrievalStats(Record):
     trace_id: str | None = None
 
 
-def merged_stats(found: Iterable[RetrievalStats]) -> RetrievalStats:
+def merged_stats(stats: Iterable[RetrievalStats]) -> RetrievalStats:
     """The statistics of several searches as one: their times and counts added up."""
-    first, *rest = found
+    first, *rest = stats
     for other in rest:
         changes = {
             "timing_ms": _summed(first.timing_ms, other.timing_ms),

@@ -201,7 +201,7 @@ def test_open(server: Running, tmp_path: Path) -> None:
 
 def test_keys_of_clients() -> None:
     with serving() as own:
-        secret, _ = own.call(own.state.keys.create("k", collections=["b"]))
+        secret = own.key(collections=["b"])
         with pytest.raises(StoreError, match="needs a key"), Client(own.url) as client:
             client.retrieve("truffle")
         with Client(own.url, api_key=secret) as client:

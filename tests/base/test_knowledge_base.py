@@ -178,6 +178,8 @@ class TestAdd:
             await base.add(notes, progress=steps.append)
         assert walked == [notes]
         assert steps[-1].documents == 3
+        assert (steps[0].files, steps[0].read) == (3, 0)
+        assert steps[0].size > 3 * len("# oak\n")
         shares = [step.share or 0.0 for step in steps]
         assert shares == sorted(shares)
         assert shares[-1] == 1.0

@@ -20,6 +20,8 @@ from lagotto.errors import StoreError
 from lagotto.indexes.tantivy.index import TantivyIndex
 from lagotto.stores.memory import MemoryStore
 from lagotto.stores.sql import generations
+from lagotto.stores.sqlite.database import SqliteConnection
+from lagotto.stores.sqlite.fts5 import fts5_generations
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.stores.sqlite.write import SqliteStaging
 from lagotto.testing.rebuild import DOCUMENTS, OLD, RebuildContract, Stop, answers
@@ -109,11 +111,12 @@ class TestTantivy(RebuildContract):
         self, location: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         begun, catch_up = threading.Event(), TantivyIndex.catch_up
+        begun.set()
 
         def slow(index: TantivyIndex, changes: Any) -> None:
             if not begun.is_set():
                 begun.set()
-                time.sleep(2)  # longer than the rebuild takes
+                time.sleep(1)  # longer than the rebuild takes
             catch_up(index, changes)
 
         monkeypatch.setattr(TantivyIndex, "catch_up", slow)
@@ -177,3 +180,24 @@ class TestFts5(RebuildContract):
             await base.rebuild()
             assert {item.level for item in await base.store.check()} == {"ok"}
             assert await answers(base) == before
+
+    async def test_the_words_of_former_chunks_go_before_these(
+        self, location: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A process may die while it deletes the former generation."""
+
+        drop, calls = generations._drop_former, iter(range(2))
+
+        def dies_the_second_time(*args: Any, **options: Any) -> Any:
+            if next(calls):  # the first is before the rebuild
+                raise StoreError("the process died")
+            return drop(*args, **options)
+
+        monkeypatch.setattr(generations, "_drop_former", dies_the_second_time)
+        async with AsyncKnowledgeBase(location) as base:
+            await base.add(*DOCUMENTS)
+            with pytest.raises(StoreError, match="the process died"):
+                await base.rebuild()
+            current = (await base.store.config()).generation
+        with closing(sqlite3.connect(location)) as connection:
+            assert fts5_generations(SqliteConnection(connection)) == [current]

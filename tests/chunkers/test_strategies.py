@@ -53,6 +53,11 @@ def test_a_heading_without_text_is_not_alone() -> None:
     assert first.text.startswith("# A\n\n## A1\n\nSome dogs")
 
 
+def test_sections_are_merged_even_if_the_first_skips_a_level() -> None:
+    first, _ = chunked(f"# A\n\n### X\n\nSmall.\n\n## Y\n\nSmall.\n\n## Z\n\n{SENTENCE * 5}")
+    assert [section.heading_path for section in first.sections] == [("A", "X"), ("A", "Y")]
+
+
 def test_text_before_the_first_heading() -> None:
     assert sections(f"{SENTENCE * 5}\n\n# A\n\n{SENTENCE * 5}") == ["", "A"]
 
@@ -169,10 +174,9 @@ class CountingTokenizer(ApproximateTokenizer):
 
 @pytest.mark.parametrize(
     ("text", "is_located"),
-    [("A short text. " * 20, False), ("Ein kürzerer Text. " * 20, True), ("word " * 400, True)],
+    [("A short text. " * 20, False), ("Ein kürzerer Text. " * 20, False), ("word " * 400, True)],
 )
 def test_the_tokens_of_a_short_text_are_only_counted(text: str, is_located: bool) -> None:
-    """Each of ASCII has a character of its own, so there are at most as many."""
     tokenizer = CountingTokenizer()
     CHUNKERS.create("prose", tokenizer=tokenizer).chunk(Document(id="a", text=text))
     assert bool(tokenizer.located) == is_located

@@ -9,7 +9,8 @@ import pytest
 
 from lagotto import AsyncKnowledgeBase
 from lagotto.chunkers import CHUNKERS
-from lagotto.documents import Document
+from lagotto.chunkers.structure import Structure
+from lagotto.documents import Block, Document, Heading, Span
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.readers import load
 from lagotto.rerankers.base import Candidate, Judgement, ScoreScale, Verdict
@@ -53,6 +54,95 @@ def test_the_line_before_and_the_header_row(
 ) -> None:
     text = f"{before}{header}\n| --- | --- |\n{ROWS}\n"
     assert contexts(read(tmp_path, text)) == {wanted}
+
+
+@pytest.mark.parametrize(
+    ("before", "header", "wanted"),
+    [
+        ("a " * 99 + "to", "Bar", ("a " * 99 + "to", "Bar")),  # 200 characters
+        ("a " * 99 + "all", "Bar", ("a " * 98 + "all", "Bar")),
+        ("Levels", "Bar " * 50, ("Levels", ("Bar " * 50).strip())),
+        ("Levels", "b" * 201, ("Levels", "b" * 200)),
+        ("Levels", "Bar 1", ("Levels", "Bar 1")),  # a number in half of the words below, too
+        ("Levels", "a 1 2", ("Levels",)),
+        ("far" + " " * 995 + "near", "Bar", ("near", "Bar")),
+        ("1 2", "Bar", ("Bar",)),
+        ("One.\nLevels", "a b c 1 2", ("Levels", "a b c 1 2")),
+        ("Levels", "B1", ("Levels",)),
+        ("Levels", "7 7", ("Levels",)),
+    ],
+)
+def test_what_rows_are_read_under(before: str, header: str, wanted: tuple[str, ...]) -> None:
+    start = len(before) + 1
+    below = start + len(header) + 1
+    text = f"{before}\n{header}\n" + "7 8\n" * 3
+    rows = [Span(start, below), *(Span(below + 4 * n, below + 4 * n + 4) for n in range(3))]
+    table = Block(kind="table", start=start, end=len(text), parts=tuple(rows))
+    structure = Structure(Document(text=text, blocks=(table,)))
+    assert structure.table_context(below) == "\n".join(wanted)
+    assert structure.table_context(below - 1) == structure.table_context(len(text)) == ""
+
+
+@pytest.mark.parametrize(
+    ("span", "element", "items"),
+    [
+        (Span(2, 8), None, (1, 2)),
+        (Span(3, 8), "list", (1, 2)),
+        (Span(8, 10), None, (2, 2)),
+        (Span(7, 9), "list", (2, 2)),
+    ],
+)
+def test_an_element_is_more_than_half_of_a_span(
+    span: Span, element: str | None, items: tuple[int, int]
+) -> None:
+    listed = Block(kind="list", start=5, end=9, parts=(Span(5, 7), Span(7, 9)))
+    found = Structure(Document(text="0123456789", blocks=(listed,))).describe(span)
+    assert found.get("element") == element
+    assert found["item_range"] == items
+
+
+def test_a_last_line_of_one_character_counts() -> None:
+    code = Structure(Document(text="f {\n x\n}\n", kind="code"))
+    assert code.describe(Span(0, 9))["lines"] == (1, 3)
+    assert code.describe(Span(4, 7))["lines"] == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "headings", "span", "sections"),
+    [
+        ("def f\n x\nrest\n", [(0, 9, 1, "f")], (0, 14), [(0, ("f",)), (9, ())]),
+        ("def f\n x\nrest\n", [(0, 9, 1, "f")], (2, 14), [(2, ("f",)), (9, ())]),
+        ("A\nx\nA\ny\n", [(0, 4, 1, "A"), (4, 8, 1, "A")], (0, 8), [(0, ("A",))]),
+        ("f\n\n\ng\n", [(0, 2, 1, "f"), (4, 6, 1, "g")], (0, 6), [(0, ("f",)), (4, ("g",))]),
+        ("# A\n# B\nx", [(0, 4, 1, "A"), (4, 9, 1, "B")], (0, 9), [(0, ("A",)), (4, ("B",))]),
+        (
+            "# A\n## B\nx\n# C\ny",
+            [(0, 11, 1, "A"), (4, 11, 2, "B"), (11, 16, 1, "C")],
+            (0, 16),
+            [(4, ("A", "B")), (11, ("C",))],
+        ),
+        ("# A\n## B\nx", [(0, 10, 1, "A"), (4, 10, 2, "B")], (0, 4), [(0, ("A",))]),
+        ("# A\n## B\nx", [(0, 10, 1, "A"), (4, 10, 2, "B")], (0, 10), [(4, ("A", "B"))]),
+        (
+            "intro\n# A\n## B\nx",
+            [(6, 16, 1, "A"), (10, 16, 2, "B")],
+            (0, 16),
+            [(0, ()), (10, ("A", "B"))],
+        ),
+    ],
+)
+def test_sections_that_a_span_reaches_into(
+    text: str,
+    headings: list[tuple[int, int, int, str]],
+    span: tuple[int, int],
+    sections: list[tuple[int, tuple[str, ...]]],
+) -> None:
+    made = [
+        Heading(start=start, end=end, level=level, title=title)
+        for start, end, level, title in headings
+    ]
+    found = Structure(Document(text=text, headings=tuple(made))).sections(Span(*span))
+    assert [(section.start, section.heading_path) for section in found] == sections
 
 
 def test_text_behind_the_table_has_none(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,9 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import mcp  # noqa: F401  its client keeps the stderr of its first import, which `run` may redirect
 from lagotto.cli import main
 
 
@@ -29,9 +32,10 @@ class Run:
 
 
 def run(*args: str | Path) -> Run:
-    """A command in this process."""
+    """A command in this process, without the lines of progress that slow machines show."""
     out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
+    quiet = patch("lagotto.cli.progress.FIRST_LINE", math.inf)
+    with redirect_stdout(out), redirect_stderr(err), quiet:
         code = main([str(arg) for arg in args])
     return Run(code, out.getvalue(), err.getvalue())
 

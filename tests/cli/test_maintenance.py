@@ -467,7 +467,6 @@ def test_there_must_be_a_base() -> None:
     assert run("rebuild", "--kb", "none.db").code == 5
 
 
-@pytest.mark.usefixtures("interruptible")
 def _chunks_of_next(base: Path) -> int:
     with closing(sqlite3.connect(base)) as file:
         (count,) = file.execute("SELECT count(*) FROM chunk WHERE generation = 1").fetchone()
@@ -478,6 +477,7 @@ LONG = "Oak and hazel and lime. " * 40
 """Long enough that a rebuild stores documents well before its end."""
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_rebuild_is_resumed(tmp_path: Path) -> None:
     folder, base = tmp_path / "many", tmp_path / "kb.db"
     folder.mkdir()

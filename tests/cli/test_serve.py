@@ -23,14 +23,18 @@ def test_create_list_revoke(base: Path) -> None:
     assert listed["state"] == "active"
     assert made.out.strip() not in str(listed)
     assert "is revoked" in run("--kb", base, "keys", "revoke", "ci").out
-    assert run("--kb", base, "keys", "create", "--name", "for good").code == 0
-    taken = run("--kb", base, "keys", "create", "--name", "for good")
+    assert run("--kb", base, "keys", "create", "--name", "\x1b[31mgood").code == 0
+    taken = run("--kb", base, "keys", "create", "--name", "\x1b[31mgood")
     assert taken.code == 2
-    assert "is called 'for good'; choose another name" in taken.err
-    head, revoked, lasting = run("--kb", base, "keys", "list").out.splitlines()
+    assert "choose another name" in taken.err
+    shown = run("--kb", base, "keys", "list").out
+    head, revoked, lasting = shown.splitlines()
     assert head.split() == ["id", "name", "state", "expires", "scopes", "sees"]
     assert f"revoked  {listed['expires_at'][:10]}  " in revoked
     assert "active   never " in lasting
+    shown += run("--kb", base, "keys", "revoke", "\x1b[31mgood").out
+    assert "good) is revoked" in shown
+    assert "\x1b" not in shown  # the name may be another's, who has the base
 
 
 def test_problems(base: Path) -> None:

@@ -81,6 +81,40 @@ def asked(query: str, **settings: object) -> RetrievalPrefs:
     return AIBLOX.replace(query_text=query, chunking=small).replace(**settings)
 
 
+async def bundle_of(base: AsyncKnowledgeBase, query: str, **settings: Any) -> RetrievalBundle:
+    return await base.retriever.search(RequestContext(), asked(query, **settings))
+
+
+@pytest.fixture
+async def on_server(location: str) -> AsyncIterator[AsyncKnowledgeBase]:
+    """The same on PostgreSQL, the reference backend."""
+    async with AsyncKnowledgeBase(
+        location, embedder=HashEmbedder(), chunker="document", prefs="aiblox"
+    ) as base:
+        await base.add(BOOK, *DOCUMENTS)
+        yield base
+
+
+DEFAULTS: dict[str, dict[str, object]] = {
+    "fts": {"mode": "web", "config": None, "rank_func": "ts_rank_cd", "min_rank": None},
+    "vector": {"embed_query": True, "distance": "cosine", "min_score": None},
+    "scoring": {"blend": "rrf", "w_text": 0.35, "w_vec": 0.65, "normalize": "sigmoid"},
+    "chunking": {
+        "strategy": "late",
+        "include_headers": True,
+        "max_chunk_tokens": None,
+        "overlap_tokens": None,
+    },
+    "cache": {"use_chunk_cache": True, "write_chunk_cache": True, "ttl_seconds": None},
+}
+
+
+@pytest.mark.parametrize("part", DEFAULTS)
+def test_defaults(part: str) -> None:
+    """aiblox 5, 6, 7, 8 and 9: full text, vectors, scores, late chunking and its cache."""
+    assert DEFAULTS[part].items() <= getattr(AIBLOX, part).model_dump().items()
+
+
 @pytest.mark.parametrize("settings", [{}, {"debug": True}, {"fts": {"rank_func": "bm25"}}])
 async def test_retriever_emits_nothing(
     base: AsyncKnowledgeBase,
@@ -95,7 +129,7 @@ async def test_retriever_emits_nothing(
     """
     caplog.set_level(logging.WARNING)  # what is logged below is for who asks for it
     before = asyncio.all_tasks()
-    bundle = await base.retriever.search(RequestContext(), asked("truffles", **settings))
+    bundle = await bundle_of(base, "truffles", **settings)
     assert asyncio.all_tasks() == before
     assert capfd.readouterr() == ("", "")
     assert caplog.records == []
@@ -232,14 +266,12 @@ def test_principles() -> None:
 async def test_sizes(base: AsyncKnowledgeBase) -> None:
     """aiblox 4: 20 items, 12 chunks, at most 3 of one item."""
     assert (AIBLOX.top_k_items, AIBLOX.top_k_chunks, AIBLOX.per_item_chunk_cap) == (20, 12, 3)
-    bundle = await base.retriever.search(RequestContext(), asked("truffles oaks dogs lakes roots"))
+    bundle = await bundle_of(base, "truffles oaks dogs lakes roots")
     of_book = [item for item in bundle.evidence if item.item_id == "book"]
     assert len(of_book) == 3
-    two = await base.retriever.search(
-        RequestContext(), asked("truffles", top_k_items=2, top_k_chunks=1)
-    )
+    two = await bundle_of(base, "truffles", top_k_items=2, top_k_chunks=1)
     assert (len(two.candidates), len(two.evidence)) == (2, 1)
-    one = await base.retriever.search(RequestContext(), asked("truffles", per_item_chunk_cap=1))
+    one = await bundle_of(base, "truffles", per_item_chunk_cap=1)
     items = [item.item_id for item in one.evidence]
     assert len(items) == len(set(items)) > 1
 
@@ -275,12 +307,6 @@ MODES = [
 class TestFullText:
     """aiblox 5: web, plain, phrase, strict; ts_rank_cd where the server has it."""
 
-    def test_defaults(self) -> None:
-        assert AIBLOX.fts.mode == "web"
-        assert AIBLOX.fts.config is None
-        assert AIBLOX.fts.rank_func == "ts_rank_cd"
-        assert AIBLOX.fts.min_rank is None
-
     @pytest.mark.parametrize(("mode", "query", "expected"), MODES)
     async def test_modes(
         self, base: AsyncKnowledgeBase, mode: str, query: str, expected: set[str]
@@ -288,20 +314,16 @@ class TestFullText:
         found = await base.retrieve(query, mode="keyword", fts={"mode": mode})
         assert {hit.document_id for hit in found} == expected
 
-    async def test_on_the_reference_backend(self, location: str) -> None:
+    async def test_on_the_reference_backend(self, on_server: AsyncKnowledgeBase) -> None:
         """PostgreSQL's functions of these names, and ts_rank_cd."""
-        async with AsyncKnowledgeBase(
-            location, embedder=HashEmbedder(), chunker="document", prefs="aiblox"
-        ) as base:
-            await base.add(BOOK, *DOCUMENTS)
-            for mode, query, expected in MODES:
-                found = await base.retrieve(query, mode="keyword", fts={"mode": mode})
-                assert {hit.document_id for hit in found} == expected
-                assert found.degraded == ()
-            stored = {"strategy": "precomputed"}
-            (hit,) = await base.retrieve("seasons", mode="keyword", chunking=stored)
-            assert hit.breakdown.text is not None
-            assert hit.breakdown.text.score == pytest.approx(0.1)  # ts_rank_cd of one occurrence
+        for mode, query, expected in MODES:
+            found = await on_server.retrieve(query, mode="keyword", fts={"mode": mode})
+            assert {hit.document_id for hit in found} == expected
+            assert found.degraded == ()
+        stored = {"strategy": "precomputed"}
+        (hit,) = await on_server.retrieve("seasons", mode="keyword", chunking=stored)
+        assert hit.breakdown.text is not None
+        assert hit.breakdown.text.score == pytest.approx(0.1)  # ts_rank_cd of one occurrence
 
     async def test_other_rank_functions_are_said_to_be_missing(
         self, base: AsyncKnowledgeBase
@@ -316,7 +338,7 @@ class TestFullText:
         assert 0 < caught.value.position <= len("atlantis & ( plato")
 
     async def test_excluded_words_are_in_no_result(self, base: AsyncKnowledgeBase) -> None:
-        bundle = await base.retriever.search(RequestContext(), asked("atlantis -stargate"))
+        bundle = await bundle_of(base, "atlantis -stargate")
         assert "series" not in {item.item_id for item in bundle.candidates}
 
     async def test_ranks_of_the_server(self, location: str) -> None:
@@ -339,16 +361,14 @@ class TestFullText:
         assert by["plain"] != pytest.approx(by["cd"])
         assert by["least"] == pytest.approx({"three": 0.3, "one": None})
 
-    async def test_every_configuration_of_the_server(self, location: str) -> None:
-        async with AsyncKnowledgeBase(
-            location, embedder=HashEmbedder(), chunker="document", prefs="aiblox"
-        ) as base:
-            await base.add(*DOCUMENTS)
-            with psycopg.connect(location) as server:
-                configs = [row[0] for row in server.execute("SELECT cfgname FROM pg_ts_config")]
-            assert len(configs) > 20
-            for config in configs:
-                assert await base.retrieve("island", fts={"config": config})
+    async def test_every_configuration_of_the_server(
+        self, on_server: AsyncKnowledgeBase, location: str
+    ) -> None:
+        with psycopg.connect(location) as server:
+            configs = [row[0] for row in server.execute("SELECT cfgname FROM pg_ts_config")]
+        assert len(configs) > 20
+        for config in configs:
+            assert await on_server.retrieve("island", fts={"config": config})
 
     async def test_min_rank(self, base: AsyncKnowledgeBase) -> None:
         found = await base.retrieve("atlantis", mode="keyword")
@@ -359,11 +379,6 @@ class TestFullText:
 
 class TestVector:
     """aiblox 6: embed the query or take the caller's vector; cosine, l2, ip; min_score."""
-
-    def test_defaults(self) -> None:
-        assert AIBLOX.vector.embed_query
-        assert AIBLOX.vector.distance == "cosine"
-        assert AIBLOX.vector.min_score is None
 
     async def test_own_vector(self, base: AsyncKnowledgeBase, embedder: CountingEmbedder) -> None:
         (vector,) = await embedder.embed(["Atlantis the island"], role="query")
@@ -400,13 +415,6 @@ class TestVector:
         prefs = AIBLOX.replace(mode="semantic", vector={"min_score": least.score})
         few = await base.retrieve("Atlantis", prefs=prefs)
         assert len(few) == 2
-
-
-def test_scoring_defaults() -> None:
-    """aiblox 7: RRF, 0.35 and 0.65, sigmoid."""
-    scoring = AIBLOX.scoring
-    assert (scoring.blend, scoring.w_text, scoring.w_vec) == ("rrf", 0.35, 0.65)
-    assert scoring.normalize == "sigmoid"
 
 
 def test_reciprocal_ranks() -> None:
@@ -449,22 +457,16 @@ async def test_neither_signal_alone_is_enough(
     assert evidence["s059"].score_vec == (cosine if strategy == "late" else None)
 
 
-async def test_single_query(location: str) -> None:
+async def test_single_query(on_server: AsyncKnowledgeBase) -> None:
     """aiblox 16: a single statement on PostgreSQL gives what two queries give."""
-    async with AsyncKnowledgeBase(
-        location, embedder=HashEmbedder(), chunker="document", prefs="aiblox"
-    ) as base:
-        await base.add(BOOK, *DOCUMENTS)
-        for query in ("truffles", "atlantis -stargate", "logging or oaks", "nothing like it"):
-            for blend in ({}, {"blend": "linear", "normalize": "absolute", "fill": True}):
-                two, single = [
-                    await base.retriever.search(
-                        RequestContext(), asked(query, strategy=strategy, scoring=blend)
-                    )
-                    for strategy in ("legs", "statement")
-                ]
-                assert two == single
-                assert two.candidates
+    for query in ("truffles", "atlantis -stargate", "logging or oaks", "nothing like it"):
+        for blend in ({}, {"blend": "linear", "normalize": "absolute", "fill": True}):
+            two, single = [
+                await bundle_of(on_server, query, strategy=strategy, scoring=blend)
+                for strategy in ("legs", "statement")
+            ]
+            assert two == single
+            assert two.candidates
 
 
 def test_linear_blend() -> None:
@@ -493,15 +495,8 @@ def test_linear_blend() -> None:
 class TestLateChunking:
     """aiblox 8 and 17: chunks are made at query time, by any registered chunker."""
 
-    def test_defaults(self) -> None:
-        chunking = AIBLOX.chunking
-        assert chunking.strategy == "late"
-        assert chunking.include_headers
-        assert chunking.max_chunk_tokens is None
-        assert chunking.overlap_tokens is None
-
     async def test_evidence_is_cut_from_the_document(self, base: AsyncKnowledgeBase) -> None:
-        bundle = await base.retriever.search(RequestContext(), asked("who looks for truffles"))
+        bundle = await bundle_of(base, "who looks for truffles")
         assert len(bundle.evidence) > 3
         texts = {document.id: document.text for document in (BOOK, *DOCUMENTS)}
         for item in bundle.evidence:
@@ -511,7 +506,7 @@ class TestLateChunking:
 
     async def test_sizes_can_be_set(self, base: AsyncKnowledgeBase) -> None:
         sizes = {"max_chunk_tokens": 16, "overlap_tokens": 4}
-        bundle = await base.retriever.search(RequestContext(), asked("truffles", chunking=sizes))
+        bundle = await bundle_of(base, "truffles", chunking=sizes)
         assert max(item.token_count or 0 for item in bundle.evidence) <= 16
 
     @pytest.mark.parametrize("overlap", [0, 8])
@@ -543,17 +538,13 @@ class TestLateChunking:
 
     async def test_chunker_registry(self, base: AsyncKnowledgeBase) -> None:
         assert isinstance(CHUNKERS, ChunkerRegistry)
-        by_sentence = await base.retriever.search(
-            RequestContext(), asked("truffles", chunking={"chunker_id": "sentence:64/0"})
-        )
+        by_sentence = await bundle_of(base, "truffles", chunking={"chunker_id": "sentence:64/0"})
         assert all(item.text.rstrip().endswith(".") for item in by_sentence.evidence)
         with pytest.raises(ConfigError, match="nonsense"):
-            await base.retriever.search(
-                RequestContext(), asked("x", chunking={"chunker_id": "nonsense"})
-            )
+            await bundle_of(base, "x", chunking={"chunker_id": "nonsense"})
 
     async def test_pooled_and_ranked_globally(self, base: AsyncKnowledgeBase) -> None:
-        bundle = await base.retriever.search(RequestContext(), asked("truffles and logging"))
+        bundle = await bundle_of(base, "truffles and logging")
         scores = [item.score for item in bundle.evidence]
         assert scores == sorted(scores, reverse=True)
         assert len({item.item_id for item in bundle.evidence}) > 1
@@ -612,9 +603,7 @@ class TestLateChunking:
             stored = await base.chunks("book")
             embedder.documents = 0
             chunking = {"strategy": strategy, "chunker_id": chunker}
-            bundle = await base.retriever.search(
-                RequestContext(), asked("truffles", chunking=chunking)
-            )
+            bundle = await bundle_of(base, "truffles", chunking=chunking)
         assert len(bundle.evidence) == 3
         assert embedder.documents == made
         by_id = {chunk.id: chunk.text for chunk in stored}
@@ -627,19 +616,15 @@ class TestLateChunking:
 class TestCache:
     """aiblox 9 and 18: optional, keyed by item, content, chunker and model, never authoritative."""
 
-    def test_defaults(self) -> None:
-        cache = AIBLOX.cache
-        assert cache.use_chunk_cache
-        assert cache.write_chunk_cache
-        assert cache.ttl_seconds is None
+    def test_key(self) -> None:
         assert set(CacheKey._fields) >= {"document_id", "content_hash", "chunker_id", "model_id"}
 
     async def test_second_query_embeds_no_chunk(
         self, base: AsyncKnowledgeBase, embedder: CountingEmbedder
     ) -> None:
-        first = await base.retriever.search(RequestContext(), asked("truffles"))
+        first = await bundle_of(base, "truffles")
         before = embedder.documents
-        second = await base.retriever.search(RequestContext(), asked("truffles"))
+        second = await bundle_of(base, "truffles")
         assert embedder.documents == before
         assert are_close(second.model_dump(), first.model_dump())
 
@@ -660,7 +645,7 @@ class TestCache:
         counts = []
         for settings in (cache, cache, {}):
             embedder.documents = 0
-            await base.retriever.search(RequestContext(), asked("truffles", cache=settings))
+            await bundle_of(base, "truffles", cache=settings)
             counts.append(embedder.documents)
         first, second, with_cache = counts
         assert first > 30
@@ -687,12 +672,12 @@ class TestCache:
         self, base: AsyncKnowledgeBase, embedder: CountingEmbedder, tmp_path: Path, damage: str
     ) -> None:
         """Damaged entries, and those of another content, are made again; the result is the same."""
-        first = await base.retriever.search(RequestContext(), asked("truffles"))
+        first = await bundle_of(base, "truffles")
         with closing(sqlite3.connect(tmp_path / "kb.db")) as file:
             file.execute(f"UPDATE chunk_cache SET {damage}")
             file.commit()
         embedder.documents = 0
-        again = await base.retriever.search(RequestContext(), asked("truffles"))
+        again = await bundle_of(base, "truffles")
         assert embedder.documents > 30
         assert are_close(again.model_dump(), first.model_dump())
         await base.remove("book", *(document.id for document in DOCUMENTS))
@@ -702,10 +687,10 @@ class TestCache:
     async def test_other_content_is_another_key(
         self, base: AsyncKnowledgeBase, embedder: CountingEmbedder
     ) -> None:
-        await base.retriever.search(RequestContext(), asked("truffles"))
+        await bundle_of(base, "truffles")
         changed = LONG.replace("truffles", "boletes")
         await base.add(BOOK.model_copy(update={"text": changed, "content_hash": "other"}))
-        bundle = await base.retriever.search(RequestContext(), asked("boletes"))
+        bundle = await bundle_of(base, "boletes")
         assert any("boletes" in item.text for item in bundle.evidence)
         assert not any("truffles" in item.text for item in bundle.evidence)
 
@@ -715,7 +700,7 @@ class TestSnippets:
 
     async def test_from_the_chunk(self, base: AsyncKnowledgeBase) -> None:
         assert AIBLOX.snippet.prefer_chunk_snippet
-        bundle = await base.retriever.search(RequestContext(), asked("roots"))
+        bundle = await bundle_of(base, "roots")
         evidence = {item.item_id: item.text for item in reversed(bundle.evidence)}
         for item in bundle.candidates:
             assert item.snippet is not None
@@ -748,11 +733,11 @@ class TestSnippets:
 async def test_stats_only_with_debug(base: AsyncKnowledgeBase) -> None:
     """aiblox 11 and 14: timing, counts, parameters, if asked for."""
     assert AIBLOX.debug is False
-    quiet = await base.retriever.search(RequestContext(), asked("truffles"))
+    quiet = await bundle_of(base, "truffles")
     assert (quiet.stats.timing_ms, quiet.stats.counts, quiet.stats.params) == ({}, {}, {})
     by_bm25 = asked("truffles", fts={"rank_func": "bm25"})
     assert (await base.retriever.search(RequestContext(), by_bm25)).stats == RetrievalStats()
-    loud = await base.retriever.search(RequestContext(), asked("truffles", debug=True))
+    loud = await bundle_of(base, "truffles", debug=True)
     assert loud.stats.timing_ms["total"] > 0
     assert loud.stats.counts["items"] == len(loud.candidates)
     assert loud.stats.counts["evidence"] == len(loud.evidence)
@@ -765,7 +750,7 @@ async def test_stats_only_with_debug(base: AsyncKnowledgeBase) -> None:
 
 async def test_candidate_items(base: AsyncKnowledgeBase) -> None:
     """aiblox 12: a document with all its fields, scores and ranks of both legs."""
-    bundle = await base.retriever.search(RequestContext(), asked("truffles"))
+    bundle = await bundle_of(base, "truffles")
     first = bundle.candidates[0]
     assert isinstance(first, CandidateItem)
     assert (first.item_id, first.kind, first.source, first.source_ref) == (
@@ -796,7 +781,7 @@ async def test_ranks_are_those_of_documents(tmp_path: Path) -> None:
         none = Document(id="none", text="Of lakes and of rivers.")
         await base.add(many, one, none)
         chunks = await base.retrieve("a truffle here", chunking={"strategy": "precomputed"})
-        bundle = await base.retriever.search(RequestContext(), asked("a truffle here"))
+        bundle = await bundle_of(base, "a truffle here")
     assert [hit.document_id for hit in chunks] == ["many"] * 5 + ["one", "none"]
     ranks = {item.item_id: (item.rank_vec, item.rank_text) for item in bundle.candidates}
     assert ranks == {"many": (1, 1), "one": (2, 2), "none": (3, None)}
@@ -804,7 +789,7 @@ async def test_ranks_are_those_of_documents(tmp_path: Path) -> None:
 
 async def test_evidence_chunks(base: AsyncKnowledgeBase) -> None:
     """aiblox 13: text with offsets, tokens, scores, headings and anchors."""
-    bundle = await base.retriever.search(RequestContext(), asked("truffles"))
+    bundle = await bundle_of(base, "truffles")
     item = bundle.evidence[0]
     assert isinstance(item, EvidenceChunk)
     assert item.chunk_id
@@ -818,9 +803,9 @@ async def test_evidence_chunks(base: AsyncKnowledgeBase) -> None:
 async def test_bundle(base: AsyncKnowledgeBase) -> None:
     """aiblox 15: candidates, evidence, stats."""
     assert set(RetrievalBundle.model_fields) == {"candidates", "evidence", "stats"}
-    empty = await base.retriever.search(RequestContext(), asked("   "))
+    empty = await bundle_of(base, "   ")
     assert (empty.candidates, empty.evidence) == ([], [])
-    bundle = await base.retriever.search(RequestContext(), asked("truffles", debug=True))
+    bundle = await bundle_of(base, "truffles", debug=True)
     assert bundle.candidates[0].item_id == bundle.evidence[0].item_id == "book"
     assert {item.item_id for item in bundle.evidence} <= {
         item.item_id for item in bundle.candidates
@@ -834,7 +819,7 @@ async def test_bundle(base: AsyncKnowledgeBase) -> None:
 async def test_filters_hold_for_documents_and_evidence(base: AsyncKnowledgeBase) -> None:
     """aiblox 4: `filters` is a dict or a filter."""
     for where in ({"type": "documentation"}, Eq("type", "documentation")):
-        bundle = await base.retriever.search(RequestContext(), asked("logging", filters=where))
+        bundle = await bundle_of(base, "logging", filters=where)
         assert {item.item_id for item in bundle.candidates} == {"guide", "api"}
         assert {item.item_id for item in bundle.evidence} <= {"guide", "api"}
 
@@ -856,7 +841,7 @@ async def test_boundaries() -> None:
     assert isinstance(Own(), Embedder)
     async with AsyncKnowledgeBase(":memory:", embedder=Own(), prefs="aiblox") as base:
         await base.add(*DOCUMENTS)
-        bundle = await base.retriever.search(RequestContext(), asked("atlantis"))
+        bundle = await bundle_of(base, "atlantis")
     assert bundle.candidates
     assert Own.queries == ["atlantis"]
     found = candidates(text="ab", semantic="bca")
@@ -870,7 +855,7 @@ async def test_boundaries() -> None:
 
 async def test_nothing_is_left_to_do(base: AsyncKnowledgeBase, embedder: CountingEmbedder) -> None:
     """aiblox 22: hybrid query, query syntax, embedded chunks and cache, which the design leaves."""
-    bundle = await base.retriever.search(RequestContext(), asked("island -stargate"))
+    bundle = await bundle_of(base, "island -stargate")
     by_words = {item.item_id for item in bundle.candidates if item.rank_text is not None}
     by_vectors = {item.item_id for item in bundle.candidates if item.rank_vec is not None}
     assert by_words == {"other"}
@@ -881,7 +866,7 @@ async def test_nothing_is_left_to_do(base: AsyncKnowledgeBase, embedder: Countin
         (row,) = await embedder.embed([f"{title}\n\n{item.text}"], role="document")
         assert item.score_vec == pytest.approx(float(row @ query), abs=1e-5)
     embedder.documents = 0
-    assert await base.retriever.search(RequestContext(), asked("island -stargate")) == bundle
+    assert await bundle_of(base, "island -stargate") == bundle
     assert embedder.documents == 0
 
 
@@ -991,17 +976,6 @@ class TestRepositoryBoundaries:
         assert await own.chunk_cache.clear() == 0
 
 
-async def test_search_by_name(base: AsyncKnowledgeBase) -> None:
-    """aiblox 2: search(ctx=..., prefs=...), by name, also of a retriever without a base."""
-    named = await base.retriever.search(ctx=RequestContext(), prefs=asked("truffles"))
-    assert named.candidates[0].item_id == "book"
-    store = MemoryStore()
-    await store.write([await entry(BOOK)])
-    bare = HybridRetriever(store=store, embedder=ENTRIES)
-    found = await bare.search(ctx=RequestContext(), prefs=asked("truffles"))
-    assert found.candidates[0].item_id == "book"
-
-
 async def test_search_has_the_preferences_of_the_base(
     base: AsyncKnowledgeBase, embedder: CountingEmbedder
 ) -> None:
@@ -1069,34 +1043,27 @@ class TestTextConfig:
             RetrievalPrefs(fts={"config": "no name!"})
 
     @pytest.mark.parametrize("qualified", [False, True])
-    async def test_own_configuration(self, location: str, qualified: bool) -> None:
+    async def test_own_configuration(
+        self, on_server: AsyncKnowledgeBase, location: str, qualified: bool
+    ) -> None:
         """One that the owner of the database made reads the query: this one does not stem it."""
         with psycopg.connect(location, autocommit=True) as connection:
             connection.execute("CREATE TEXT SEARCH CONFIGURATION unstemmed (COPY = simple)")
             (schema,) = connection.execute("SELECT current_schema()").fetchone() or ("",)
-        config = f"{schema}.unstemmed" if qualified else "unstemmed"
-        async with AsyncKnowledgeBase(
-            location, embedder=HashEmbedder(), chunker="document", prefs="aiblox"
-        ) as base:
-            await base.add(*DOCUMENTS)
-            own = {"config": config}
-            for query, expected in (("season", ["series"]), ("seasons", [])):
-                found = await base.search(query, mode="keyword", fts=own, strict=True)
-                assert [item.item_id for item in found.candidates] == expected
-                stemmed = await base.search(query, mode="keyword", strict=True)
-                assert [item.item_id for item in stemmed.candidates] == ["series"]
-            with pytest.raises(ConfigError, match="'klingon' is neither a language nor a text"):
-                await base.search("season", fts={"config": "klingon"})
-            with pytest.raises(ConfigError, match="ts_rank or ts_rank_cd"):
-                await base.search("season", fts={**own, "rank_func": "bm25"})
+        own = {"config": f"{schema}.unstemmed" if qualified else "unstemmed"}
+        for query, expected in (("season", ["series"]), ("seasons", [])):
+            found = await on_server.search(query, mode="keyword", fts=own, strict=True)
+            assert [item.item_id for item in found.candidates] == expected
+            stemmed = await on_server.search(query, mode="keyword", strict=True)
+            assert [item.item_id for item in stemmed.candidates] == ["series"]
+        with pytest.raises(ConfigError, match="'klingon' is neither a language nor a text"):
+            await on_server.search("season", fts={"config": "klingon"})
+        with pytest.raises(ConfigError, match="ts_rank or ts_rank_cd"):
+            await on_server.search("season", fts={**own, "rank_func": "bm25"})
 
-    async def test_on_the_reference_backend(self, location: str) -> None:
+    async def test_on_the_reference_backend(self, on_server: AsyncKnowledgeBase) -> None:
         """The same with PostgreSQL's configurations."""
-        async with AsyncKnowledgeBase(
-            location, embedder=HashEmbedder(), chunker="document", prefs="aiblox"
-        ) as base:
-            await base.add(*DOCUMENTS)
-            for config, notes in (("english", 0), ("simple", 1), ("german", 1)):
-                found = await base.retrieve("season", mode="keyword", fts={"config": config})
-                assert [hit.document_id for hit in found] == ["series"]
-                assert len(found.degraded) == notes
+        for config, notes in (("english", 0), ("simple", 1), ("german", 1)):
+            found = await on_server.retrieve("season", mode="keyword", fts={"config": config})
+            assert [hit.document_id for hit in found] == ["series"]
+            assert len(found.degraded) == notes

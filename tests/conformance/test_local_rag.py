@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,6 @@ from lagotto.results import Leg, RetrievalResult
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.query.expansion import declarative
 from lagotto.stores.postgres import vector_index
-from lagotto.stores.postgres.native import PostgresNative
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.tables import ChunkRow, EmbeddingRow
 from lagotto.stores.sqlite.store import SqliteStore
@@ -39,12 +38,17 @@ SCANS = (
     "SELECT indexrelname, idx_scan FROM pg_stat_user_indexes WHERE schemaname = current_schema() "
     "AND indexrelname IN ('embedding_graph_0', 'chunk_text_trigrams')"
 )
+TRIGRAMS = (
+    "SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema() "
+    "AND indexname = 'chunk_text_trigrams'"
+)
 Vectors = list[tuple[str, str, int]]
 """Of each vector its chunk, its model and its dimension."""
 
 EMBEDDER = HashEmbedder(dimension=64)
 LOCAL = RetrievalPrefs.preset("local-rag")
 QUESTION = "When was Stargate Atlantis cancelled?"
+STOPS = Document(id="stops", text="When was it, and when was it not? It was when it was.")
 
 
 @pytest.fixture
@@ -52,6 +56,20 @@ async def base() -> AsyncIterator[AsyncKnowledgeBase]:
     async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="local-rag") as base:
         await base.add(*DOCUMENTS)
         yield base
+
+
+@pytest.fixture
+async def on_server(location: str) -> AsyncIterator[AsyncKnowledgeBase]:
+    """The same on PostgreSQL, where whole texts are compared."""
+    async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs="local-rag") as base:
+        await base.add(*DOCUMENTS)
+        yield base
+
+
+def trigrams_of(found: Iterable[RetrievalResult]) -> dict[str, float]:
+    """The score by trigrams of each document that has one."""
+    legs = {hit.document_id: hit.breakdown.fuzzy for hit in found}
+    return {name: leg.score for name, leg in legs.items() if leg is not None}
 
 
 async def test_vectors_and_trigrams(base: AsyncKnowledgeBase) -> None:
@@ -99,21 +117,21 @@ async def test_trigram_threshold(base: AsyncKnowledgeBase) -> None:
     assert not await base.retrieve("atlntis", mode="keyword", min_score=0, fuzzy=strict)
 
 
-async def test_trigrams_of_whole_texts(location: str) -> None:
-    """local-rag 4: word_similarity(keywords, text) for texts with keywords <% text.
+@pytest.mark.parametrize("language", ["en", None])
+async def test_trigrams_of_whole_texts(on_server: AsyncKnowledgeBase, language: str | None) -> None:
+    """local-rag 4 and 5: word_similarity(keywords, text) for texts with keywords <% text.
 
     stargate, atlantis and cancelled have 9, 9 and 10 trigrams, 28 in all. The text of `series` has
     all of them in a stretch with the 4 of "was": 28 / 32. That of `other` has atlantis: 9 / 28.
+    Stop words go before, also if nobody says the language: with them, the text of `stops` would
+    have the 5 and 4 trigrams of "when" and "was", of 37.
     """
-    english = [document.model_copy(update={"language": "en"}) for document in DOCUMENTS]
-    async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs="local-rag") as base:
-        await base.add(*english)
-        found = await base.retrieve(QUESTION, mode="keyword")
-        misspelt = await base.retrieve("Stargte Atlntis cancled")
+    documents = (*DOCUMENTS, STOPS)
+    await on_server.add(*(item.model_copy(update={"language": language}) for item in documents))
+    found = await on_server.retrieve(QUESTION, mode="keyword", min_score=0)
+    misspelt = await on_server.retrieve("Stargte Atlntis cancled")
     assert found.degraded == ()
-    legs = [hit.breakdown.fuzzy for hit in found]
-    scores = {hit.document_id: leg.score for hit, leg in zip(found, legs, strict=True) if leg}
-    assert scores == pytest.approx({"series": 28 / 32, "other": 9 / 28})
+    assert trigrams_of(found) == pytest.approx({"series": 28 / 32, "other": 9 / 28})
     assert misspelt[0].document_id == "series"
     assert set(misspelt[0].breakdown.legs()) == {"semantic", "fuzzy"}
 
@@ -135,9 +153,7 @@ async def test_keyword_extraction(base: AsyncKnowledgeBase) -> None:
     await base.add(*english)
 
     async def trigrams(query: str) -> dict[str, float]:
-        found = await base.retrieve(query, mode="keyword", min_score=0)
-        legs = {hit.document_id: hit.breakdown.fuzzy for hit in found}
-        return {name: leg.score for name, leg in legs.items() if leg is not None}
+        return trigrams_of(await base.retrieve(query, mode="keyword", min_score=0))
 
     expected = await trigrams("stargate atlantis cancelled")
     assert set(expected) == {"series", "other"}
@@ -314,21 +330,27 @@ class TestIndexesServeBothSearches:
 
     async def test_on_a_server(self, location: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """The server counts the scans of its indexes: a search by vectors uses HNSW, one by
-        trigrams GIN. Small tables are read as a whole unless that is forbidden.
+        trigrams GIN, which the first such search makes. Small tables are read as a whole unless
+        that is forbidden.
         """
         monkeypatch.setattr(vector_index, "GRAPH_FROM", 20)
         words = [f"{chr(97 + n % 26)}{n}x{n * n}" for n in range(2400)]
         others = [" ".join(words[n : n + 12]) for n in range(0, 2400, 12)]
         async with self._base(location) as base:
             await base.add(*DOCUMENTS, *(Document(text=text) for text in others))
-            await base.retrieve(QUESTION, mode="keyword")  # makes the index of trigrams
+            with psycopg.connect(location) as connection:
+                assert connection.execute(TRIGRAMS).fetchall() == []
+                first = await base.retrieve(QUESTION, mode="keyword")
+                ((definition,),) = connection.execute(TRIGRAMS).fetchall()
+        assert definition.endswith("USING gin (text gin_trgm_ops)")
         with psycopg.connect(location, autocommit=True) as connection:
             connection.execute("ANALYZE chunk_text, chunk, embedding")
             for mode, index, forbidden in self.SERVED:
                 before = self._scans(connection)
                 async with self._base(location, "seqscan", forbidden) as base:
                     found = await base.retrieve(QUESTION, mode=mode)
-                    assert found.degraded == ()
+                    assert found.degraded == first.degraded == ()
+                    assert mode == "semantic" or trigrams_of(found) == trigrams_of(first)
                 for _ in range(100):  # until the server has ended the session
                     after = self._scans(connection)
                     if after != before:
@@ -452,22 +474,20 @@ async def test_full_text_as_a_third_signal(base: AsyncKnowledgeBase) -> None:
     assert found[0].score == pytest.approx(np.sum(shares))
 
 
-async def test_all_scores_by_hand(location: str) -> None:
+async def test_all_scores_by_hand(on_server: AsyncKnowledgeBase, location: str) -> None:
     """local-rag 4, 6 and 15: on PostgreSQL, word_similarity as the server computes it, and RRF.
 
     With a weight, the server's own full text is a third leg.
     """
-    async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs="local-rag") as base:
-        await base.add(*DOCUMENTS)
-        found = await base.retrieve(QUESTION, min_score=0)
-        third = await base.retrieve(
-            QUESTION, scoring={"w_text": 1.0}, fts={"rank_func": "ts_rank_cd"}, min_score=0
-        )
-        nothing = await base.retrieve(QUESTION, fuzzy={"threshold": 0.9}, mode="keyword")
-        with psycopg.connect(location) as server:
-            rows = server.execute(
-                "SELECT text, word_similarity('stargate atlantis cancelled', text) FROM chunk_text"
-            ).fetchall()
+    found = await on_server.retrieve(QUESTION, min_score=0)
+    third = await on_server.retrieve(
+        QUESTION, scoring={"w_text": 1.0}, fts={"rank_func": "ts_rank_cd"}, min_score=0
+    )
+    nothing = await on_server.retrieve(QUESTION, fuzzy={"threshold": 0.9}, mode="keyword")
+    with psycopg.connect(location) as server:
+        rows = server.execute(
+            "SELECT text, word_similarity('stargate atlantis cancelled', text) FROM chunk_text"
+        ).fetchall()
     similar = {text: score for text, score in rows if score >= 0.3}
     assert {hit.content: hit.breakdown.fuzzy.score for hit in found if hit.breakdown.fuzzy} == (
         pytest.approx(similar)
@@ -573,16 +593,14 @@ class TestSyntax:
         assert [hit.document_id for hit in found] == ["series"]
         assert found[0].breakdown.fuzzy is not None
 
-    async def test_whole_texts_have_no_conditions(self, location: str) -> None:
+    async def test_whole_texts_have_no_conditions(self, on_server: AsyncKnowledgeBase) -> None:
         """What is compared instead is said, and is an error in a strict search."""
-        async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs="local-rag") as base:
-            await base.add(*DOCUMENTS)
-            found = await base.retrieve("Stargte Atlntis", mode="keyword", fts={"mode": "web"})
-            assert [hit.document_id for hit in found] == ["series"]
-            (note,) = found.degraded
-            assert "under the conditions of fts.mode web" in note
-            with pytest.raises(DegradedError, match=r"fts\.mode web"):
-                await base.retrieve("Stargte", fts={"mode": "web"}, strict=True)
+        found = await on_server.retrieve("Stargte Atlntis", mode="keyword", fts={"mode": "web"})
+        assert [hit.document_id for hit in found] == ["series"]
+        (note,) = found.degraded
+        assert "under the conditions of fts.mode web" in note
+        with pytest.raises(DegradedError, match=r"fts\.mode web"):
+            await on_server.retrieve("Stargte", fts={"mode": "web"}, strict=True)
 
 
 ANSWERED = [
@@ -658,64 +676,14 @@ class TestAnswerPatterns:
             plain, expanded = [
                 await base.retrieve(QUESTION, expansion={"answers": on}) for on in (False, True)
             ]
-        scores = [
-            {hit.document_id: hit.breakdown.fuzzy.score for hit in found if hit.breakdown.fuzzy}
-            for found in (plain, expanded)
-        ]
         assert plain.degraded == expanded.degraded == ()
-        assert scores[0] == pytest.approx({"a": 28 / 32, "b": 28 / 32})
-        assert scores[1] == pytest.approx({"a": 28 / 32, "b": 28 / 32 + 0.2 * 4 / 32})
+        assert trigrams_of(plain) == pytest.approx({"a": 28 / 32, "b": 28 / 32})
+        assert trigrams_of(expanded) == pytest.approx({"a": 28 / 32, "b": 28 / 32 + 0.2 * 4 / 32})
         assert expanded[0].document_id == "b"
 
 
-class TestKeywordsOfDocumentsWithoutLanguage:
-    """local-rag 5: stop words go before the trigram search, also if nobody says the language."""
-
-    STOPS = Document(id="stops", text="When was it, and when was it not? It was when it was.")
-
-    async def test_terms(self, base: AsyncKnowledgeBase) -> None:
-        """Similar terms: "when" and "was" of the question find nothing."""
-        await base.add(self.STOPS)
-        terms = {"over": "terms"}
-        found = await base.retrieve(QUESTION, mode="keyword", fuzzy=terms, min_score=0)
-        assert {hit.document_id for hit in found} == {"series", "other"}
-
-    async def test_whole_texts(self, location: str) -> None:
-        """word_similarity of "stargate atlantis cancelled": 28/32 and 9/28, and none of stop words.
-
-        With them, the text of `stops` would have the 5 and 4 trigrams of "when" and "was", of 37.
-        """
-        async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs="local-rag") as base:
-            await base.add(*DOCUMENTS, self.STOPS)
-            found = await base.retrieve(QUESTION, mode="keyword", min_score=0)
-        assert found.degraded == ()
-        legs = {hit.document_id: hit.breakdown.fuzzy for hit in found}
-        scores = {name: leg.score for name, leg in legs.items() if leg is not None}
-        assert scores == pytest.approx({"series": 28 / 32, "other": 9 / 28})
-
-
-async def test_trigram_index_of_texts(location: str) -> None:
-    """local-rag 9: the first search makes a GIN index of texts with gin_trgm_ops; `<%` uses it."""
-    wanted = "SELECT indexdef FROM pg_indexes WHERE indexname = 'chunk_text_trigrams'"
-    async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs="local-rag") as base:
-        words = [f"{chr(97 + n % 26)}{n}x{n * n}" for n in range(4000)]
-        others = [" ".join(words[n : n + 20]) for n in range(0, 4000, 20)]
-        await base.add(*DOCUMENTS, *(Document(text=text) for text in others))
-        with psycopg.connect(location) as connection:
-            assert connection.execute(wanted).fetchall() == []
-            first = await base.retrieve(QUESTION, mode="keyword")
-            ((definition,),) = connection.execute(wanted).fetchall()
-            assert definition.endswith("USING gin (text gin_trgm_ops)")
-            connection.execute("ANALYZE chunk_text, chunk")
-            connection.execute("SET LOCAL enable_seqscan = off")
-            connection.execute("SET LOCAL enable_indexscan = off")
-            connection.execute("SET LOCAL pg_trgm.word_similarity_threshold = 0.3")
-            statement = PostgresNative.texts_statement(0.3, filtered=False)
-            asked = {"words": "stargate atlantis cancelled", "limit": 10, "generation": 0}
-            plan = connection.execute(f"EXPLAIN {statement}", asked).fetchall()
-            assert "Bitmap Index Scan on chunk_text_trigrams" in "\n".join(row for (row,) in plan)
-            found = connection.execute(statement, asked).fetchall()
-        again = await base.retrieve(QUESTION, mode="keyword")
-    assert [round(score, 4) for _, score in found] == [round(28 / 32, 4), round(9 / 28, 4)]
-    assert first.degraded == again.degraded == ()
-    assert [hit.score for hit in again] == [hit.score for hit in first]
+async def test_keywords_of_documents_without_language(base: AsyncKnowledgeBase) -> None:
+    """local-rag 5: stop words go before similar terms are looked for: "when" finds nothing."""
+    await base.add(STOPS)
+    found = await base.retrieve(QUESTION, mode="keyword", fuzzy={"over": "terms"}, min_score=0)
+    assert {hit.document_id for hit in found} == {"series", "other"}

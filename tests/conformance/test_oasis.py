@@ -42,20 +42,20 @@ async def base() -> AsyncIterator[AsyncKnowledgeBase]:
 
 
 class Judge:
-    """A reranker that counts what it sees."""
+    """A reranker that counts what it sees, and may raise an error."""
 
     id = "judge"
     scale = UNIT
     reads_only_text = True
 
-    def __init__(self, verdict: float | None = 0.5) -> None:
+    def __init__(self, error: Exception | None = None) -> None:
         self.seen: list[Sequence[Candidate]] = []
-        self._verdict = verdict
+        self._error = error
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         self.seen.append(candidates)
-        if self._verdict is None:
-            raise RerankError("the service is down")
+        if self._error:
+            raise self._error
         count = len(candidates)
         return Judgement([Verdict((place + 1) / count) for place in range(count)])
 
@@ -264,7 +264,7 @@ async def family() -> AsyncIterator[AsyncKnowledgeBase]:
 
 
 class TestParents:
-    """oasis 10 and 11: children are found, parents are returned."""
+    """oasis 10 and 11: children are found, parents are returned; on any error, the children."""
 
     async def test_parent_content_with_the_childs_score(self, family: AsyncKnowledgeBase) -> None:
         parents = await family.retrieve("who looks for truffles", top_k=200, overfetch=10)
@@ -299,17 +299,22 @@ class TestParents:
         without = await base.retrieve("logging", parents={"mode": "none"})
         assert with_parents == without
 
-    async def test_errors_leave_results_as_they_are(
-        self, family: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        "error", [StoreError("gone"), RuntimeError("boom"), KeyError("id"), OSError("no disk")]
+    )
+    async def test_any_error_leaves_children(
+        self, family: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch, error: Exception
     ) -> None:
         async def broken(self: MemoryView, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
-            raise StoreError("the disk is gone")
+            raise error
 
         children = await family.retrieve("truffles", parents={"mode": "none"})
         monkeypatch.setattr(MemoryView, "parents", broken)
         found = await family.retrieve("truffles")
         assert [hit.chunk_id for hit in found] == [hit.chunk_id for hit in children]
-        assert found.degraded == ("parents: not read, children stand alone (the disk is gone)",)
+        assert found.degraded == (f"parents: not read, children stand alone ({error})",)
+        with pytest.raises(DegradedError, match="children stand alone"):
+            await family.retrieve("truffles", strict=True)
 
     async def test_looked_up_in_one_go(
         self, family: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch
@@ -373,13 +378,18 @@ async def test_score_reranker(base: AsyncKnowledgeBase) -> None:
     ]
 
 
-async def test_failing_reranker_passes_results_through() -> None:
-    """oasis 14: on failure of the language model the fused order stands, and it is noted."""
+@pytest.mark.parametrize("error", [RerankError("the service is down"), ZeroDivisionError("none")])
+async def test_failing_reranker_passes_results_through(error: Exception) -> None:
+    """oasis 14: on any failure the fused order stands, and it is noted."""
     plain, _ = await with_judge(Judge(), rerank={"enabled": False})
-    found, degraded = await with_judge(Judge(verdict=None))
-    assert [hit.chunk_id for hit in found] == [hit.chunk_id for hit in plain]
-    assert [hit.score for hit in found] == [hit.score for hit in plain]
-    assert degraded == ("reranker: failed, the fused order stands (the service is down)",)
+    found, degraded = await with_judge(Judge(error))
+    assert found == plain
+    assert degraded == (f"reranker: failed, the fused order stands ({error})",)
+
+
+async def test_wrong_settings_of_a_reranker_are_errors() -> None:
+    with pytest.raises(ConfigError, match="MY_KEY"):
+        await with_judge(Judge(ConfigError("no key is set; set MY_KEY")))
 
 
 async def test_scores_from_0_to_10_become_0_to_1(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -576,42 +586,3 @@ def test_keyword_weight_is_a_share() -> None:
     """oasis 9: a weight above 1 leaves nothing to the other."""
     with pytest.raises(ConfigError, match="w_text is 2; with keyword_weight it is a share"):
         RetrievalPrefs.preset("oasis", scoring={"w_text": 2})
-
-
-class TestForeignErrors:
-    """oasis 10 and 14: on any error results pass through, whatever a part of others raises."""
-
-    @pytest.mark.parametrize("error", [RuntimeError("boom"), KeyError("id"), OSError("no disk")])
-    async def test_parents(
-        self, family: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch, error: Exception
-    ) -> None:
-        async def broken(self: MemoryView, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
-            raise error
-
-        children = await family.retrieve("truffles", parents={"mode": "none"})
-        monkeypatch.setattr(MemoryView, "parents", broken)
-        found = await family.retrieve("truffles")
-        assert [hit.chunk_id for hit in found] == [hit.chunk_id for hit in children]
-        assert found.degraded == (f"parents: not read, children stand alone ({error})",)
-        with pytest.raises(DegradedError, match="children stand alone"):
-            await family.retrieve("truffles", strict=True)
-
-    async def test_reranker(self) -> None:
-        class Broken(Judge):
-            async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-                raise ZeroDivisionError("no candidates of that kind")
-
-        plain, _ = await with_judge(Judge(), rerank={"enabled": False})
-        found, degraded = await with_judge(Broken())
-        assert found == plain
-        assert degraded == (
-            "reranker: failed, the fused order stands (no candidates of that kind)",
-        )
-
-    async def test_wrong_settings_are_errors(self) -> None:
-        class Unready(Judge):
-            async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-                raise ConfigError("no key is set; set MY_KEY")
-
-        with pytest.raises(ConfigError, match="MY_KEY"):
-            await with_judge(Unready())

@@ -48,6 +48,8 @@ def test_unknown_markers_are_told_in_order() -> None:
     found = check("So [9]. And [1]. Then [4-5]; [9].\n[7]")
     assert found.unknown_markers == (9, 4, 5, 7)
     assert not found.ok
+    (quote,) = check('It was "a water dog" [9].').claims[0].quotes
+    assert quote.found_in is None
 
 
 def test_a_huge_range_costs_nothing() -> None:

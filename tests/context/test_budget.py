@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate
+from types import ModuleType
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.context.budget import fit
+from lagotto.context import token_counter
+from lagotto.context.budget import fit, most_telling
 from lagotto.context.passages import ROLES, PackPassage, PackRole, Piece
-from lagotto.documents import Chunk, ChunkSection
+from lagotto.documents import Chunk, ChunkSection, Span
+from lagotto.embedders.onnx import minilm
+from lagotto.errors import ConfigError, UnknownNameError
 
 from .made import hit
 
@@ -123,6 +129,43 @@ def test_lines_of_a_table_count_as_sentences() -> None:
     assert kept.chunk.text == "a | 1\nb | 2"
 
 
+TOLD = "  One dog. Two cats. Three owls. Four. "
+
+
+@pytest.mark.parametrize(
+    ("words", "budget", "kept"),
+    [
+        (["cats"], 9, "Two cats."),
+        (["cats"], 8, None),
+        (["cats", "owls"], 21, "Two cats. Three owls."),
+        (["cats", "dog"], 21, "One dog. Two cats."),
+        (["cats", "cats", "dog"], 21, "One dog. Two cats."),
+        (["Two"], 9, "Two cats."),
+        (["owls"], 99, "One dog. Two cats. Three owls. Four."),
+        (["owls", "dog"], 11, "One dog."),  # the first of equals
+        ([], 99, None),
+    ],
+)
+def test_the_sentences_with_the_most_words(words: list[str], budget: int, kept: str | None) -> None:
+    spans = [Span(at, at + len(word)) for word in words for at in [TOLD.index(word)]]
+    found = most_telling(
+        piece("a", "primary", TOLD), spans, lambda part: len(part.chunk.text) <= budget
+    )
+    assert (found and found.chunk.text) == kept
+    if found:
+        assert found.chunk.text == TOLD[found.chunk.start : found.chunk.end]
+        assert found.cut_before == (found.chunk.start > 2)
+        assert found.cut_after == (found.chunk.end < len(TOLD) - 1)
+
+
+def test_a_word_at_the_start_keeps_the_first_sentence() -> None:
+    text = piece("a", "primary", "Dogs run. Cats sit.")
+    found = most_telling(text, [Span(0, 4)], lambda part: len(part.chunk.text) <= 9)
+    assert found is not None
+    assert found.chunk.text == "Dogs run."
+    assert most_telling(text, [Span(0, 4)], lambda part: len(part.chunk.text) <= 8) is None
+
+
 def test_a_heading_by_itself_is_no_sentence() -> None:
     text = "# Pumps\n\n## Start\n-----\nPress it. Wait."
     headed = piece("b", "primary", text)
@@ -220,3 +263,48 @@ def test_a_text_may_have_fewer_tokens_than_its_blocks(pieces: list[Piece], budge
     order = sorted(pieces, key=lambda item: item.weakness)
     if len(kept) > 1 and len(kept) < len(order):
         assert count(joined(kept)) <= budget < count(joined(order[: len(kept) + 1]))
+
+
+def test_a_tokenizer_or_a_function_counts() -> None:
+    assert token_counter(minilm().tokenizer)("the cat sat") == 3
+    assert token_counter(len)("four") == 4
+
+
+@pytest.mark.parametrize("name", ["tiktoken", "tiktoken:", "words", "gpt:x"])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(UnknownNameError, match="write tiktoken:ENCODING"):
+        token_counter(name)
+
+
+def test_tiktoken_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    with pytest.raises(ConfigError, match="pip install tiktoken"):
+        token_counter("tiktoken:cl100k_base")
+
+
+class WordEncoding:
+    """Stands in for an encoding of tiktoken, whose files are downloaded when first used."""
+
+    def encode(self, text: str, *, disallowed_special: tuple[str, ...]) -> list[str]:
+        assert disallowed_special == ()
+        text.encode()
+        return text.split()
+
+
+def get_encoding(name: str) -> WordEncoding:
+    if name == "remote":
+        raise ConnectionError("no network")
+    if name != "words":
+        raise ValueError(f"Unknown encoding {name}")
+    return WordEncoding()
+
+
+def test_tiktoken_counts_by_the_name_of_an_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("tiktoken")
+    monkeypatch.setattr(module, "get_encoding", get_encoding, raising=False)
+    monkeypatch.setitem(sys.modules, "tiktoken", module)
+    assert token_counter("tiktoken:words")("<|endoftext|> and \ud800") == 3
+    with pytest.raises(ConfigError, match="has no encoding 'other' at hand: Unknown"):
+        token_counter("tiktoken:other")
+    with pytest.raises(ConfigError, match="has no encoding 'remote' at hand: no network"):
+        token_counter("tiktoken:remote")

@@ -82,7 +82,7 @@ def test_a_line_that_looks_like_a_head_is_escaped(hidden: str, line_break: str) 
 
 
 @pytest.mark.parametrize(
-    "hidden", [" ", "\t", "\xa0", "\u200b", "\u2060", "\ufe0f", "\u00ad", "\U000e0032"]
+    "hidden", [" ", "\t", "\xa0", "\u200b", "\u2060", "\ufe0f", "\u00ad", "\u0332", "\U000e0032"]
 )
 @pytest.mark.parametrize("head", ["[{}2]", "[2{}]", "[{}2{}]", "[1{}2]", "[{}{}1{}2{}]", "{}[{}2]"])
 def test_hidden_characters_inside_a_head_do_not_help_it(head: str, hidden: str) -> None:

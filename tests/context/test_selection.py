@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -326,3 +327,9 @@ def test_by_roles_questions_alternate() -> None:
     kept = [chunk.document_id for chunk in pack.selected_chunks]
     assert kept[:2] == ["long", "second"]
     assert [served.hits for served in pack.trace.coverage] == [1, 1]
+
+
+@pytest.mark.parametrize(("best", "least"), [(0.44, 0.374), (0.45, 0.2), (0.9, 0.27)])
+def test_where_evidence_stops_by_default(best: float, least: float) -> None:
+    """Below .45 only what is close to the best counts; else .3 of it, and never less than .2."""
+    assert StopRule().least(best) == pytest.approx(least)

@@ -97,14 +97,6 @@ async def test_shortened_vectors_have_a_model_id_of_their_own(server: ScriptedSe
     assert embedder.info.model_id == "m@16"
 
 
-async def test_a_busy_service_is_asked_again(
-    server: ScriptedServer, embedder: OpenAIEmbedder
-) -> None:
-    server.script(PATH, Reply(status=429, headers={"Retry-After": "0"}), Reply(drop=True))
-    assert (await embedder.embed(TEXTS, role="document")).shape == (len(TEXTS), 16)
-    assert len(server.requests) == 3
-
-
 Tamper = Callable[[list[dict[str, Any]]], object]
 
 NONSENSE: dict[str, tuple[Tamper, str]] = {

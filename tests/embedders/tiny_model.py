@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,14 +33,15 @@ def make_model(
     return folder
 
 
-def tiny_tokenizer() -> Tokenizer:
+def tiny_tokenizer(words: Sequence[str] = WORDS) -> Tokenizer:
     """A word is a token; others are unknown."""
-    tokenizer = Tokenizer(
-        models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[UNK]")
-    )
+    ids = {word: index for index, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(name, ids[name]) for name in ("[CLS]", "[SEP]")],
     )
     return tokenizer
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from math import log2
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.evals import ndcg, recall, reciprocal_rank
+from lagotto.evals import interval, ndcg, recall, reciprocal_rank
 
 RELEVANCE = {"a": 2, "b": 1, "c": 0, "d": -1}
 
@@ -50,3 +51,19 @@ def test_metrics_are_from_0_to_1_and_best_in_order(ranking: list[str], depth: in
     for metric in (ndcg, recall, reciprocal_rank):
         best = metric(sorted(ranking), relevance, depth=depth)
         assert 0 <= metric(ranking, relevance, depth=depth) <= best <= 1
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=50))
+def test_the_mean_is_inside(values: list[float]) -> None:
+    mean, low, high = found = interval(values)
+    assert low - 1e-9 <= mean <= high + 1e-9
+    assert mean == pytest.approx(np.mean(values))
+    assert interval(values) == found
+
+
+def test_it_is_as_wide_as_the_normal_approximation() -> None:
+    values = np.random.default_rng(3).normal(0.3, 0.2, 400).tolist()
+    mean, low, high = interval(values)
+    error = 1.96 * np.std(values) / 20
+    assert low == pytest.approx(mean - error, abs=0.1 * error)
+    assert high == pytest.approx(mean + error, abs=0.1 * error)

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import copy
 import json
-import pickle
 from dataclasses import FrozenInstanceError
 from datetime import UTC, date, datetime, timedelta, timezone
 from enum import StrEnum
@@ -31,34 +29,6 @@ from lagotto.filters import (
     fields,
     parse_filter,
 )
-
-EACH: list[Filter] = [
-    Eq("a", 1),
-    Ne("a", None),
-    Gt("a.b", 1.5),
-    Gte("title", "M"),
-    Lt("page", 3),
-    Lte("created_at", date(2024, 1, 31)),
-    In("a", [1, "x", None, True]),
-    NotIn("a", []),
-    Contains("tags", "x"),
-    Exists("a"),
-    And(Eq("a", 1), Or(), Eq("b", 2)),
-    Or(Eq("a", 1)),
-    Not(And()),
-]
-
-
-@pytest.mark.parametrize("node", EACH, ids=repr)
-def test_a_filter_prints_as_the_call_that_makes_it(node: Filter) -> None:
-    assert eval(repr(node)) == node
-
-
-@pytest.mark.parametrize("node", EACH, ids=repr)
-def test_filters_can_be_copied_pickled_and_hashed(node: Filter) -> None:
-    assert pickle.loads(pickle.dumps(node)) == node
-    assert copy.deepcopy(node) == node
-    assert len({node, copy.copy(node)}) == 1
 
 
 def test_filters_are_immutable() -> None:
@@ -331,18 +301,13 @@ def test_bad_json_text(text: str, message: str) -> None:
         ({"a": {1: 1}}, "1 is not an operator"),
         ({"a": {"$exists": 1}}, "true or false, not 1"),
         ({"a": {"$in": 1}}, "takes a list of values"),
-        ({"a": {"$in": "abc"}}, "takes a list of values"),
-        ({"a": {"$eq": [1]}}, "use In for several"),
         ({"a": {"$gt": None}}, "has no order"),
-        ({"a": [[1]]}, "one value"),
         ({"a": {1, 2}}, "use In for several"),
-        ({"": 1}, "not a field name"),
         ({7: 1}, "must be text"),
         ({"$and": {"a": 1}}, "takes a list of filters"),
         ({"$or": "a"}, "takes a list of filters"),
         ({"$or": [1]}, "a filter is an object, not 1"),
         ({"$not": [{"a": 1}]}, "a filter is an object"),
-        ({"page": "3"}, "a number field"),
         (7, "a filter is an object, not 7"),
         ([{"a": 1}], "a filter is an object"),
     ],
@@ -362,6 +327,9 @@ def nested(depth: int, **beside: object) -> dict[str, object]:
 def test_nesting_of_json_has_a_limit() -> None:
     deepest = parse_filter(nested(MAX_DEPTH))
     assert parse_filter(deepest.to_json()) == deepest
-    for form in (nested(MAX_DEPTH + 1), nested(MAX_DEPTH, b=1), nested(5000)):
+    deep: dict[str, object] = {"a": 1}
+    for _ in range(5000):
+        deep = {"$or": [deep]}
+    for form in (nested(MAX_DEPTH + 1), nested(MAX_DEPTH, b=1), nested(5000), deep):
         with pytest.raises(FilterError, match="more than 64 deep"):
             parse_filter(form)

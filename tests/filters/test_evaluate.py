@@ -217,16 +217,14 @@ FALSE: list[Filter] = [
 ]
 
 
-@pytest.mark.parametrize("root", TRUE, ids=repr)
-def test_matches(root: Filter) -> None:
-    assert matches(root, DOCUMENT) is True
-    assert matches(Not(root), DOCUMENT) is False
-
-
-@pytest.mark.parametrize("root", FALSE, ids=repr)
-def test_does_not_match(root: Filter) -> None:
-    assert matches(root, DOCUMENT) is False
-    assert matches(Not(root), DOCUMENT) is True
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    [*((root, True) for root in TRUE), *((root, False) for root in FALSE)],
+    ids=repr,
+)
+def test_matches(root: Filter, expected: bool) -> None:
+    assert matches(root, DOCUMENT) is expected
+    assert matches(Not(root), DOCUMENT) is not expected
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,14 @@ from lagotto.indexes.base import START, FilterKeys
 from lagotto.indexes.remote import GRACE, RemoteState, RemoteVectorIndex
 from lagotto.testing.indexes import (
     MemoryChangeLog,
-    MemoryVectors,
+    caught_up,
     sample_log,
     unit_vector,
+    vector_oracle,
 )
 
 QUERY = unit_vector(100)
+ASKING = pytest.mark.usefixtures("_asking")
 
 
 class Clock:
@@ -41,7 +43,7 @@ def many(count: int) -> MemoryChangeLog:
 
 async def nearest(log: MemoryChangeLog, k: int, among: list[int] | None = None) -> list[int]:
     allowed = None if among is None else FilterKeys(np.array(among, np.int64))
-    found = await MemoryVectors(log).search(QUERY, k=k, allowed=allowed)
+    found = await vector_oracle(log).search(QUERY, k=k, allowed=allowed)
     return [int(key) for key in found.keys]
 
 
@@ -70,6 +72,11 @@ class RemoteVectorContract:
     def stored(self, index: RemoteVectorIndex) -> set[int]:
         """The keys of the points of the current epoch."""
         raise NotImplementedError
+
+    @pytest.fixture
+    def _asking(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """However few chunks are allowed, the service is asked."""
+        monkeypatch.setattr(remote, "SCORED_FROM_RECORD", 0)
 
     @pytest.fixture(autouse=True)
     def _opened(self) -> Iterator[None]:
@@ -106,8 +113,7 @@ class RemoteVectorContract:
         lagging = other.latest(log)
         assert lagging is not None
         assert lagging.position == former
-        followed = other.catch_up(log)
-        assert followed is not None
+        followed = caught_up(other, log)
         assert followed.position == log.head
         found = await followed.search(QUERY, k=99, allowed=None)
         assert found.keys.tolist() == await nearest(log, 99)
@@ -130,9 +136,8 @@ class RemoteVectorContract:
         theirs = ours.fork()
         ours.add("ours", unit_vector(60))
         theirs.add("theirs", unit_vector(61))
-        before = index.catch_up(ours)
+        before = caught_up(index, ours)
         assert index.catch_up(theirs) is not None
-        assert before is not None
         assert len(self.epochs(index)) == 2
         found = await before.search(QUERY, k=9, allowed=None)
         assert found.keys.tolist() == await nearest(ours, 9)
@@ -145,11 +150,10 @@ class RemoteVectorContract:
 
     async def test_removed_chunks_are_deleted_once_no_search_needs_them(self) -> None:
         log, index = sample_log(), self.opened()
-        before = index.catch_up(log.fork())
+        before = caught_up(index, log.fork())
         (gone,) = await nearest(log, 1)
         log.remove(gone)
         assert index.catch_up(log) is not None
-        assert before is not None
         index.compact(log)
         self.clock.now += GRACE - 1
         index.compact(log)
@@ -188,46 +192,41 @@ class RemoteVectorContract:
     ) -> None:
         monkeypatch.setattr(remote, "SCORED_FROM_RECORD", 2)
         log, index = many(60), self.opened()
-        followed = index.catch_up(log)
-        assert followed is not None
+        followed = caught_up(index, log)
         keys = [key for key in range(8, 61) if key % 2 == 0]
         allowed = FilterKeys(np.array(keys, np.int64), where=where)
         for k in (1, 5, 26, 27, 99):
             found = await followed.search(QUERY, k=k, allowed=allowed)
             assert found.keys.tolist() == await nearest(log, k, keys)
 
+    @ASKING
     async def test_the_service_is_asked_with_the_condition(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """So that one request finds enough, and the record is not read for more."""
-        monkeypatch.setattr(remote, "SCORED_FROM_RECORD", 0)
         log, index = many(200), self.opened()
-        followed = index.catch_up(log)
-        assert followed is not None
+        followed = caught_up(index, log)
         monkeypatch.setattr(followed._record, "best", None)
         keys = list(range(191, 201))
         allowed = FilterKeys(np.array(keys, np.int64), where=Gte("number", 190))
         found = await followed.search(QUERY, k=3, allowed=allowed)
         assert found.keys.tolist() == await nearest(log, 3, keys)
 
+    @ASKING
     @pytest.mark.parametrize("wanted", [{"a"}, {"a", "b"}, {"none"}])
-    async def test_one_of_several_collections(
-        self, monkeypatch: pytest.MonkeyPatch, wanted: set[str]
-    ) -> None:
+    async def test_one_of_several_collections(self, wanted: set[str]) -> None:
         """As in `Or`, where each part is about collections."""
-        monkeypatch.setattr(remote, "SCORED_FROM_RECORD", 0)
         log, index = many(60), self.opened()
-        followed = index.catch_up(log)
-        assert followed is not None
+        followed = caught_up(index, log)
         keys = [key for key in log.chunks if "abc"[(key - 1) % 3] in wanted]
         where = Or(*(Eq("collection", some) for some in sorted(wanted)))
         allowed = FilterKeys(np.array(keys, np.int64), where=where)
         found = await followed.search(QUERY, k=7, allowed=allowed)
         assert found.keys.tolist() == await nearest(log, 7, keys)
 
-    async def test_metadata_that_changed_since(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @ASKING
+    async def test_metadata_that_changed_since(self) -> None:
         """The condition is asked of what the service has; the record knows what changed since."""
-        monkeypatch.setattr(remote, "SCORED_FROM_RECORD", 0)
         log, index = many(40), self.opened()
         order = await nearest(log, 40)
         best, furthest = order[:4], order[-4:]
@@ -249,8 +248,7 @@ class RemoteVectorContract:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log, index = sample_log(), self.opened()
-        snapshot = index.catch_up(log)
-        assert snapshot is not None
+        snapshot = caught_up(index, log)
         former = self.epochs(index)
         monkeypatch.setattr(index.driver, "is_intact", lambda *_, **__: False)
         index.compact(log)
@@ -320,14 +318,13 @@ class RemoteVectorContract:
         assert index.check(log).what == "there is no vector index"
         assert other.check(log).level == "ok"
 
+    @ASKING
     async def test_searches_go_deeper_until_enough_is_found(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Twice as many and some, then four times as many; what few are allowed is read at once."""
-        monkeypatch.setattr(remote, "SCORED_FROM_RECORD", 0)
         log, index = many(600), self.opened()
-        followed = index.catch_up(log)
-        assert followed is not None
+        followed = caught_up(index, log)
         asked = []
         usual = index.driver.query
 
@@ -346,8 +343,7 @@ class RemoteVectorContract:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log, index = many(60), self.opened()
-        followed = index.catch_up(log)
-        assert followed is not None
+        followed = caught_up(index, log)
         monkeypatch.setattr(index.driver, "query", None)
         found = await followed.search(QUERY, k=2, allowed=FilterKeys(np.array([3, 5, 7])))
         assert found.keys.tolist() == await nearest(log, 2, [3, 5, 7])

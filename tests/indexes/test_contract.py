@@ -16,11 +16,11 @@ from lagotto.testing.indexes import (
     FollowingTextContract,
     FollowingVectorContract,
     MemoryChangeLog,
-    MemoryText,
-    MemoryVectors,
     TextIndexContract,
     VectorIndexContract,
     embedded_site,
+    text_oracle,
+    vector_oracle,
 )
 
 
@@ -41,7 +41,7 @@ class TestTextOracle(TextIndexContract):
     async def snapshot(
         self, log: MemoryChangeLog
     ) -> AsyncIterator[tuple[TextSnapshot, Mapping[int, int]]]:
-        yield MemoryText(log), same_keys(log)
+        yield text_oracle(log), same_keys(log)
 
 
 class TestVectorOracle(VectorIndexContract):
@@ -49,7 +49,7 @@ class TestVectorOracle(VectorIndexContract):
     async def snapshot(
         self, log: MemoryChangeLog
     ) -> AsyncIterator[tuple[VectorSnapshot, Mapping[int, int]]]:
-        yield MemoryVectors(log), same_keys(log)
+        yield vector_oracle(log), same_keys(log)
 
 
 class TestTantivy(FollowingTextContract, TextIndexContract):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lagotto.indexes import overlay
-from lagotto.indexes.base import START, ChunkKeys, FilterKeys, LogPosition, TextSnapshot
+from lagotto.indexes.base import START, ChunkKeys, FilterKeys, Hits, LogPosition, TextSnapshot
 from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.overlay import (
     EmptyIndex,
@@ -30,14 +30,14 @@ from lagotto.testing.indexes import (
     QUERIES,
     TEXTS,
     MemoryChangeLog,
-    MemoryText,
-    MemoryVectors,
     TextIndexContract,
     caught_up,
     embedded_site,
     sample_log,
     scores_by_key,
+    text_oracle,
     unit_vector,
+    vector_oracle,
 )
 from lagotto.testing.stores import ALTERNATIVES, MATCHES
 from lagotto.testing.stores import TEXTS as RANDOM_TEXTS
@@ -55,8 +55,12 @@ def changed(log: MemoryChangeLog, changes: list[tuple[str, int]]) -> None:
 CHANGES = st.lists(st.tuples(RANDOM_TEXTS, st.integers(0, 50)), max_size=12)
 
 
+def newer_than(log: MemoryChangeLog, position: LogPosition) -> NewerChunks:
+    return NewerChunks.none(since=position).extended(log, since=position)
+
+
 def overlaid(index: TextSnapshot, log: MemoryChangeLog) -> OverlayText:
-    return OverlayText(index, NewerChunks.of(log, since=index.position))
+    return OverlayText(index, newer_than(log, index.position))
 
 
 @pytest.fixture
@@ -80,16 +84,19 @@ async def test_the_same_chunks_are_found(
 ) -> None:
     log = MemoryChangeLog()
     changed(log, before)
-    index = MemoryText(log)
+    index = text_oracle(log)
     changed(log, after)
     united = overlaid(index, log)
-    oracle = MemoryText(log)
+    oracle = text_oracle(log)
     query = TextQuery(words, where)
     for allowed in (None, FilterKeys(keys_of(log, every))):
         right = await oracle.search(query, k=99, allowed=allowed)
         found = await united.search(query, k=99, allowed=allowed)
         assert set(found.keys.tolist()) == set(right.keys.tolist())
         assert len(await united.search(query, k=k, allowed=allowed)) == min(k, len(right))
+    alone = OverlayText(EmptyIndex(), newer_than(log, START))
+    exact = await alone.search(query, k=99, allowed=allowed)
+    assert scores_by_key(exact) == pytest.approx(scores_by_key(right), rel=1e-5)
     asked = [Word(tuple(term.text for term in word)) for word in words]
     assert await united.frequencies(asked) == await oracle.frequencies(asked)
     assert (await united.statistics()).chunks == len(log.chunks)
@@ -114,10 +121,10 @@ async def test_the_same_neighbours_with_the_same_scores(
 ) -> None:
     log = MemoryChangeLog()
     changed(log, before)
-    index = MemoryVectors(log)
+    index = vector_oracle(log)
     changed(log, after)
     united = OverlayVectors.of(index, log, model_id="m", dimension=DIMENSION)
-    oracle = MemoryVectors(log)
+    oracle = vector_oracle(log)
     query = unit_vector(seed)
     for allowed in (None, FilterKeys(keys_of(log, every))):
         found = await united.search(query, k=k, allowed=allowed)
@@ -130,29 +137,15 @@ async def test_the_same_neighbours_with_the_same_scores(
     )
 
 
-async def test_scores_are_close_when_little_is_newer() -> None:
-    """One chunk in a hundred: about one per cent, as documented."""
-    log = MemoryChangeLog()
-    for number in range(400):
-        log.add(f"{TEXTS[number % len(TEXTS)]} w{number % 50}x", language="en")
-    index = MemoryText(log)
-    for number in range(4):
-        log.add(f"{TEXTS[number]} w{number}x", language="en")
-    log.remove(7)
-    united = overlaid(index, log)
-    for query in QUERIES:
-        right = await MemoryText(log).search(query, k=500, allowed=None)
-        found = await united.search(query, k=500, allowed=None)
-        assert scores_by_key(found) == pytest.approx(scores_by_key(right), rel=0.02)
-
-
 async def test_a_tantivy_index_that_lags(tantivy: TantivyIndex) -> None:
     log = sample_log()
+    gone = log.add("a zeppelin", language="en")
     index = caught_up(tantivy, log)
+    log.remove(gone)
     key = log.add("a brand new truffle lake with otters", language="en")
     log.remove(1)
     log.remove(4)
-    united, oracle = overlaid(index, log), MemoryText(log)
+    united, oracle = overlaid(index, log), text_oracle(log)
     assert united.position == log.head
     for query in (*QUERIES, TextQuery(((Term("otter"),), (Term("lake"),)))):
         right = await oracle.search(query, k=99, allowed=None)
@@ -167,6 +160,7 @@ async def test_a_tantivy_index_that_lags(tantivy: TantivyIndex) -> None:
     assert (await united.matching(Word(("otter",)), everything)).tolist() == [key]
     (meant,) = await united.alike(["oter"], Likeness())
     assert meant[0].text == "otter"
+    assert await united.alike(["zepelin"], Likeness()) == [()]
     ((*others,),) = await united.alike(["otter"], Likeness())
     assert "otter" not in {term.text for term in others}
     ((alike, *_),) = await united.alike(["otter"], Likeness(0.3))
@@ -182,7 +176,7 @@ class TestEverythingIsNewer(TextIndexContract):
     async def snapshot(
         self, log: MemoryChangeLog
     ) -> AsyncIterator[tuple[TextSnapshot, Mapping[int, int]]]:
-        united = OverlayText(EmptyIndex(), NewerChunks.of(log, since=EmptyIndex.position))
+        united = OverlayText(EmptyIndex(), newer_than(log, EmptyIndex.position))
         yield united, {key: key for key in log.chunks}
 
 
@@ -225,11 +219,11 @@ def test_what_is_newer_is_extended(
     log = MemoryChangeLog()
     changed(log, before)
     position = log.head
-    newer = NewerChunks.of(log, since=position)
+    newer = newer_than(log, position)
     for changes, catches_up in steps:
         changed(log, changes)
         newer = newer.extended(log, since=position)
-        right = NewerChunks.of(log, since=position)
+        right = newer_than(log, position)
         assert newer.chunks == right.chunks
         assert newer.removed.tolist() == right.removed.tolist()
         assert newer.head == log.head
@@ -255,13 +249,13 @@ async def test_the_best_are_found_behind_many_removed_ones() -> None:
     log = MemoryChangeLog()
     for number in range(200):
         log.add("lake " * (200 - number) + "x" * number, language="en")
-    index = MemoryText(log)
+    index = text_oracle(log)
     for key in range(1, 191):
         log.remove(key)
     united = overlaid(index, log)
     query = TextQuery(((Term("lake"),),))
     found = await united.search(query, k=3, allowed=None)
-    right = await MemoryText(log).search(query, k=3, allowed=None)
+    right = await text_oracle(log).search(query, k=3, allowed=None)
     assert found.keys.tolist() == right.keys.tolist()
 
 
@@ -276,7 +270,7 @@ async def test_rare_words_are_counted_however_much_was_removed(
     index = caught_up(tantivy, log)
     for key in range(1, 11):
         log.remove(key)
-    newer = NewerChunks.of(log, since=index.position)
+    newer = newer_than(log, index.position)
     asked = [Word(("otter",)), Word(("lake",)), Word(("otter", "otters"))]
     for _ in range(2):  # the second time as they were counted
         assert await OverlayText(index, newer).frequencies(asked) == [1, 30, 1]
@@ -296,51 +290,35 @@ async def test_lengths_are_those_that_tantivy_stores(terms: int, tantivy: Tantiv
     assert score == pytest.approx(right, rel=1e-5)
 
 
-QUERY = unit_vector(100)
+def test_lengths_are_those_of_each_index() -> None:
+    newer = newer_than(sample_log(), START)
+    exact, others = (
+        newer.scores(QUERIES[0], [1.0], mean=1.0, stored=stored) for stored in (int, lambda _: 99)
+    )
+    assert others.any()
+    assert np.all((others < exact) == (exact > 0))
 
 
-@pytest.fixture(params=[1, 3, 5_000])
-def batch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlay, "VECTORS_PER_READ", request.param)
-
-
-IN_BATCHES = pytest.mark.usefixtures("batch")
-
-
-def record_of(log: MemoryChangeLog) -> RecordVectors:
-    return RecordVectors(log, model_id="m", dimension=DIMENSION)
-
-
-@IN_BATCHES
-async def test_the_best_of_some_by_the_record() -> None:
-    log = sample_log()
+@pytest.mark.parametrize("batch", [1, 3, 5_000])
+async def test_vectors_of_the_record(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    """Of any keys, those that the record does not have included; the best of some, and of all."""
+    monkeypatch.setattr(overlay, "VECTORS_PER_READ", batch)
+    log, query = sample_log(), unit_vector(100)
     log.remove(3)
+    record, oracle = RecordVectors(log, model_id="m", dimension=DIMENSION), vector_oracle(log)
     keys = np.array([7, 3, 2, 99, 5, 2])
-    right = await MemoryVectors(log).search(QUERY, k=9, allowed=FilterKeys(np.array([2, 5, 7])))
+    scores = await record.scores(query, keys)
+    assert scores.tolist() == (await oracle.scores(query, keys)).tolist()
+    assert scores[1] == scores[3] == 0.0
+    assert (await record.scores(query, keys[:0])).tolist() == []
+    right = await oracle.search(query, k=9, allowed=FilterKeys(np.array([2, 5, 7])))
     for k in (1, 2, 3, 9):
-        found = await record_of(log).best(QUERY, keys, k=k)
-        assert found.keys.tolist() == right.keys.tolist()[:k]
-        assert found.scores.tolist() == right.scores.tolist()[:k]
+        assert same(await record.best(query, keys, k=k), right[:k])
+    right = await oracle.search(query, k=9, allowed=FilterKeys(np.array([1, 2, 4, 5])))
+    assert same(await record.best_of_all(query, k=9, last=5), right)
+    nothing = RecordVectors(MemoryChangeLog(), model_id="m", dimension=DIMENSION)
+    assert (await nothing.scores(query, keys)).tolist() == [0.0] * 6
 
 
-@IN_BATCHES
-async def test_vectors_of_the_record_give_scores_of_any_keys() -> None:
-    log = sample_log()
-    log.remove(3)
-    keys = np.array([7, 3, 2, 99, 2])
-    right = await MemoryVectors(log).scores(QUERY, keys)
-    assert (await record_of(log).scores(QUERY, keys)).tolist() == right.tolist()
-    assert right[1] == right[3] == 0.0
-    assert (await record_of(log).scores(QUERY, keys[:0])).tolist() == []
-    assert (await record_of(MemoryChangeLog()).scores(QUERY, keys)).tolist() == [0.0] * 5
-
-
-@IN_BATCHES
-async def test_the_best_of_all_by_the_record() -> None:
-    log = sample_log()
-    log.remove(2)
-    every = np.array([1, 3, 4, 5])
-    right = await MemoryVectors(log).search(QUERY, k=9, allowed=FilterKeys(every))
-    found = await record_of(log).best_of_all(QUERY, k=9, last=5)
-    assert found.keys.tolist() == right.keys.tolist()
-    assert found.scores.tolist() == right.scores.tolist()
+def same(one: Hits, other: Hits) -> bool:
+    return scores_by_key(one) == scores_by_key(other) and one.keys.tolist() == other.keys.tolist()

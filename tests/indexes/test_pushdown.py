@@ -201,7 +201,7 @@ def test_what_a_service_can_t_decide_is_left_to_the_record(where: Filter | None)
 
 
 @pytest.mark.parametrize(
-    "where", [In("a", [f"x{n}" for n in range(5_000)]), In("a", range(MOST_CONDITIONS))]
+    "where", [In("a", [f"x{n}" for n in range(MOST_VALUES)]), In("a", range(MOST_CONDITIONS))]
 )
 def test_many_values(where: Filter) -> None:
     made = stored(a=("x1", 7))
@@ -254,7 +254,7 @@ def test_no_match_is_in_another_collection(where: Filter, collection: str, x: in
     [
         (None, None),
         (Eq("collection", "a"), {"a"}),
-        (Eq("collection", None), None),
+        (Eq("collection", None), set()),
         (Ne("collection", "a"), None),
         (In("collection", ["a", "b"]), {"a", "b"}),
         (And(In("collection", ["a", "b"]), Eq("collection", "b"), Eq("x", 1)), {"b"}),

@@ -60,7 +60,7 @@ PDF = make_pdf(
     [["Cats", "Cats sleep a lot."], ["Facts", "Tom sleeps 16 hours."]],
     outline=[Bookmark("Cats", 0, (Bookmark("Facts", 1),)), Bookmark("Gone", 1)],
     info={"Title": "On cats", "Author": "Ann", "CreationDate": "D:20240506070809+02'00'"},
-    labels="0 << /S /r >> 1 << /S /D >>",
+    labels={0: "/r", 1: "/D"},
 )
 
 PYTHON = '''"""A cat."""

@@ -20,9 +20,10 @@ from lagotto.readers import (
     read_path,
     read_text,
 )
-from lagotto.readers.formats import Formats
+from lagotto.readers.formats import OLE_MAGIC, Formats
 from tests.panics import PANICS
 from tests.readers import samples
+from tests.readers.pdf_maker import make_pdf
 
 
 def test_source_is_the_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,3 +214,22 @@ def test_a_folder_of_pictures_has_no_option_to_check(tmp_path: Path) -> None:
     [failure] = load(tmp_path)
     assert isinstance(failure, ReadFailure)
     assert failure.reason.endswith("; check include and exclude, or read everything")
+
+
+def test_what_to_do_for_skipped_files_is_said_once_for_each_kind(tmp_path: Path) -> None:
+    for name in ("a.doc", "b.doc", "c.bin"):
+        (tmp_path / name).write_bytes(OLE_MAGIC + bytes(99))
+    (tmp_path / "scan.pdf").write_bytes(make_pdf([[]]))
+    loading = load(tmp_path)
+    list(loading)
+    assert sorted(loading.notes) == [
+        "1 file skipped: no text layer; read with --ocr auto, which needs tesseract or ocrmypdf",
+        "2 files skipped: an old Word file; save it as .docx",
+    ]
+
+
+def test_what_all_rows_of_a_file_lack_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text\none\ntwo\n")
+    (failure,) = load(tmp_path, options=ReadOptions(id_from="front-matter:key"))
+    assert isinstance(failure, ReadFailure)
+    assert failure.reason.startswith("no key in its front matter")

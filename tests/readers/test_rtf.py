@@ -22,6 +22,15 @@ def test_text_without_its_controls() -> None:
     assert only(RTF, "letter.doc").kind == "rtf"  # as many .doc files are
 
 
+def test_two_bytes_may_be_one_character() -> None:
+    japanese = "テスト".encode("cp932")
+    codes = b"".join(b"\\'%02x" % byte for byte in japanese)
+    assert rtf_text(b"{\\rtf1\\ansicpg932 %s}" % codes) == "テスト"
+    written = b"{\\rtf1\\ansicpg932\\uc2 \\u12486%s}" % codes  # the first of them stands in for it
+    assert rtf_text(written) == "テスト"
+    assert rtf_text(b"{\\rtf1\\ansicpg932 %s\n%s}" % (codes[:4], codes[4:])) == "テスト"
+
+
 def test_what_is_no_rtf() -> None:
     with pytest.raises(CorruptSourceError, match="not an RTF file"):
         only(b"plain text", "letter.rtf")

@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from lagotto.readers import FetchLimits, ReadFailure, Source, load, web
 from lagotto.readers.web import is_public
 from tests.readers import samples
 from tests.readers.pdf_maker import make_pdf
+from tests.servers.scripted import Handler, Reply, Request, ScriptedServer
 
 ALLOWED = FetchLimits(allow_private=True)
 HTML = "<html><head><title>Cats</title></head><body><p>Cats sleep a lot.</p></body></html>"
@@ -41,42 +41,35 @@ MOVED = {
 }
 
 
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        if self.path in MOVED:
-            self.send_response(302)
-            self.send_header(
-                "Location", MOVED[self.path].format(self.headers["Host"].rpartition(":")[2])
-            )
-            self.end_headers()
-        elif self.path == "/bomb":
-            self._send("text/plain", gzip.compress(bytes(50_000_000)), encoding="gzip")
-        elif self.path == "/host":
-            self._send("text/plain", str(self.headers["Host"]).encode())
-        elif self.path in PAGES:
-            self._send(*PAGES[self.path])
-        else:
-            self.send_error(404)
+def page(path: str) -> Handler:
+    kind, content = PAGES[path]
+    return lambda _: Reply(content, headers={"Content-Type": kind})
 
-    def _send(self, kind: str, data: bytes, *, encoding: str | None = None) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(data)))
-        if encoding:
-            self.send_header("Content-Encoding", encoding)
-        self.end_headers()
-        self.wfile.write(data)
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+def moved(target: str) -> Handler:
+    def handle(request: Request) -> Reply:
+        port = request.headers["host"].rpartition(":")[2]
+        return Reply(status=302, headers={"Location": target.format(port)})
+
+    return handle
+
+
+def bomb(_: Request) -> Reply:
+    return Reply(gzip.compress(bytes(50_000_000)), headers={"Content-Encoding": "gzip"})
+
+
+ROUTES = {
+    **{path: page(path) for path in PAGES},
+    **{path: moved(target) for path, target in MOVED.items()},
+    "/bomb": bomb,
+    "/host": lambda request: Reply(request.headers["host"].encode()),
+}
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as serving:
-        threading.Thread(target=serving.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{serving.server_address[1]}"
-        serving.shutdown()
+    with ScriptedServer(ROUTES) as serving:
+        yield serving.url
 
 
 def read(address: str) -> Document:

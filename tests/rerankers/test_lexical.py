@@ -36,14 +36,6 @@ from lagotto.testing.rerankers import CANDIDATES, QUERY, RerankerContract
 from tests.rerankers.doubles import scores
 
 
-class TestContract(RerankerContract):
-    independent = False
-
-    @pytest.fixture
-    def reranker(self) -> Reranker:
-        return create_reranker("lexical")
-
-
 def passage(
     text: str, *, title: str | None = None, score: float = 0.5, language: str = "en"
 ) -> Candidate:
@@ -140,20 +132,6 @@ async def test_a_better_fused_score_is_better_if_all_else_is_equal() -> None:
         assert first < second  # type: ignore[operator]
 
 
-class TestOverlap(RerankerContract):
-    @pytest.fixture
-    def reranker(self) -> Reranker:
-        return create_reranker("overlap")
-
-
-class TestOverlapIdf(RerankerContract):
-    independent = False
-
-    @pytest.fixture
-    def reranker(self) -> Reranker:
-        return create_reranker("overlap-idf")
-
-
 async def test_share_of_the_content_words_by_their_stems() -> None:
     judgement = await OverlapReranker().rerank(
         "Which dogs were retrieving truffles?",
@@ -199,7 +177,7 @@ def test_shares_are_shares(query: str, texts: list[str], idf: bool) -> None:
 @given(st.text(max_size=60))
 def test_a_passage_that_is_the_query_has_all_of_its_words(query: str) -> None:
     (found,) = match(query, [passage(query)])
-    assert found.found == set(range(len(found.words.numbers)))
+    assert found.numbers == set(range(len(found.words.numbers)))
     assert [found.terms[offset] for offset, _ in found.offsets] == [
         term for term in found.words.terms if term in found.words.numbers
     ]
@@ -208,12 +186,6 @@ def test_a_passage_that_is_the_query_has_all_of_its_words(query: str) -> None:
 def test_parameters_are_refused() -> None:
     with pytest.raises(ValueError, match="overlap takes no parameters"):
         create_reranker("overlap:3")
-
-
-class TestScore(RerankerContract):
-    @pytest.fixture
-    def reranker(self) -> Reranker:
-        return ScoreReranker(0.1)
 
 
 async def test_what_is_below_the_minimum_goes_and_the_rest_keeps_its_score() -> None:
@@ -278,12 +250,18 @@ def tokens(*words: str) -> TokenVectors:
     )
 
 
-class TestMaxSim(RerankerContract):
+class TestContract(RerankerContract):
+    @pytest.fixture(params=["overlap", "score:0.1"])
+    def reranker(self, request: pytest.FixtureRequest) -> Reranker:
+        return create_reranker(request.param)
+
+
+class TestContractOfThoseThatCompare(RerankerContract):
     independent = False
 
-    @pytest.fixture
-    def reranker(self) -> Reranker:
-        return create_reranker("maxsim", embedder=WordVectors())
+    @pytest.fixture(params=["lexical", "overlap-idf", "maxsim"])
+    def reranker(self, request: pytest.FixtureRequest) -> Reranker:
+        return create_reranker(request.param, embedder=WordVectors())
 
 
 def maxsim_of(query: TokenVectors, passage: TokenVectors) -> tuple[float, float]:

@@ -25,16 +25,14 @@ from lagotto.testing.rerankers import CANDIDATES, QUERY, RerankerContract
 from .doubles import Scripted, scores
 
 
-class TestInMemory(RerankerContract):
-    @pytest.fixture
-    def reranker(self) -> Reranker:
-        return CachedReranker(create_reranker("overlap"), entries=3)
-
-
-class TestOnDisk(RerankerContract):
-    @pytest.fixture
-    def reranker(self, tmp_path: Path) -> Reranker:
-        return CachedReranker(create_reranker("overlap"), folder=tmp_path / "new" / "folder")
+class TestContract(RerankerContract):
+    @pytest.fixture(params=["in memory", "on disk", "blended"])
+    def reranker(self, request: pytest.FixtureRequest, tmp_path: Path) -> Reranker:
+        overlap = create_reranker("overlap")
+        if request.param == "blended":
+            return BlendedReranker(overlap, weight=0.3)
+        folder = tmp_path / "new" / "folder" if request.param == "on disk" else None
+        return CachedReranker(overlap, folder=folder, entries=3)
 
 
 async def test_only_new_passages_are_judged() -> None:
@@ -135,12 +133,6 @@ async def test_a_cache_that_cannot_be_used_is_a_note(tmp_path: Path) -> None:
 def test_entries() -> None:
     with pytest.raises(ConfigError, match="entries is 0"):
         CachedReranker(Scripted(), entries=0)
-
-
-class TestBlended(RerankerContract):
-    @pytest.fixture
-    def reranker(self) -> Reranker:
-        return BlendedReranker(create_reranker("overlap"), weight=0.3)
 
 
 class TestGated(RerankerContract):

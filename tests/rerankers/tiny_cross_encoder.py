@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from tests.embedders.tiny_model import tiny_tokenizer
 
 WEIGHTS = {"[PAD]": 50.0, "[UNK]": 0.25, "[CLS]": 9.0, "[SEP]": 0.0, "red": 1.0, "dog": -2.0}
 """Padding would count for much, if it were not masked."""
@@ -20,22 +21,10 @@ def make_cross_encoder(
 ) -> Path:
     """Write a model with that many outputs; with two, the second is the sum and the first -1."""
     (folder / at).parent.mkdir(parents=True, exist_ok=True)
-    _tokenizer().save(str(folder / "tokenizer.json"))
+    tiny_tokenizer([*WEIGHTS]).save(str(folder / "tokenizer.json"))
     (folder / "config.json").write_text(json.dumps({"max_position_embeddings": max_tokens}))
     onnx.save(_graph(labels), str(folder / at))
     return folder
-
-
-def _tokenizer() -> Tokenizer:
-    ids = {word: index for index, word in enumerate(WEIGHTS)}
-    tokenizer = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
-    )
-    return tokenizer
 
 
 def _graph(labels: int) -> onnx.ModelProto:

@@ -1,11 +1,26 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lagotto.documents import Document
 from lagotto.errors import ConfigError
-from lagotto.retrieval.documents import ELLIPSIS, NEAR, SHORTEST, Snippet, snippet
+from lagotto.results import Leg
+from lagotto.retrieval.documents import (
+    ELLIPSIS,
+    NEAR,
+    SHORTEST,
+    Snippet,
+    collapse,
+    rank_documents,
+    snippet,
+)
+from lagotto.retrieval.fusion import Candidates, Fused, LegScores
 from lagotto.terms import Vocabulary, analyze, content_terms, query_terms
 
 WORDS = st.sampled_from(
@@ -169,3 +184,14 @@ def test_an_ellipsis_stands_for_a_single_character_too(before: int) -> None:
 def test_what_matches_stays_whole_where_no_word_ends_behind_it() -> None:
     found = snippet("truffle soil/" + "x" * 40, "truffle soil", language="en", max_chars=16)
     assert highlighted(found) == ["truffle", "soil"]
+
+
+def test_documents_with_equal_scores_are_in_the_order_of_their_ranks() -> None:
+    documents = [Document(id=name, text=name) for name in "abc"]
+    passages: Any = [SimpleNamespace(key=key, document=one) for key, one in enumerate(documents)]
+    legs: dict[Leg, LegScores] = {"text": LegScores(np.array([0.5, 0.5, 0.7]), np.array([3, 2, 1]))}
+    groups = collapse(Candidates(np.arange(3), legs, 3), passages)
+    scores = np.array([0.5, 0.5, 0.4])
+    chunks: Any = {one.ref: None for one in documents}
+    found = rank_documents(groups, Fused(scores, scores, {}), chunks)
+    assert [one.document.id for one in found] == ["b", "a", "c"]

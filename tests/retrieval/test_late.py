@@ -577,6 +577,14 @@ def test_the_main_language_stands_in_for_an_unknown_one() -> None:
     assert list(unknown.text.terms) == ["hunted", "truffles"]
 
 
+def test_headers_are_scored_with_the_text_if_they_are_wanted() -> None:
+    document = Document(title="Zebra", text="Stripes.", language="en")
+    (chunk,) = CHUNKERS.create("document", tokenizer=ApproximateTokenizer()).chunk(document)
+    for headers, terms in ((True, {"zebra", "stripe"}), (False, {"stripe"})):
+        (indexed,) = index_text(document, [chunk], headers=headers)
+        assert set(indexed.text.terms) == terms
+
+
 async def test_a_wording_changes_no_score_of_the_words() -> None:
     store, embedder = MemoryStore(), CountingEmbedder()
     await written(store, embedder, BOOKS)

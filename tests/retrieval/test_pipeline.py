@@ -148,7 +148,8 @@ class TestModes:
         store = await fill(MemoryStore(), DOCUMENTS)
         found = await ask(store, "romagnollo", mode="keyword")
         assert found[0].document_id == "dog"
-        assert found[0].breakdown.fuzzy is not None
+        weights = {leg: said.weight for leg, said in found[0].breakdown.legs().items()}
+        assert (weights.get("text", 0.0), weights["fuzzy"]) == (0.0, 1.0)
         assert await ask(store, "romagnollo", mode="keyword", fuzzy={"mode": "off"}) == []
 
     async def test_without_corrections_both_legs_keep_their_weights(self) -> None:
@@ -312,9 +313,10 @@ class TestLeastScore:
         """The worse the fused score, the better."""
         return Verdict(1.0 - candidate.score)
 
-    async def test_reranked_scores_are_cut(self) -> None:
+    @pytest.mark.parametrize("judged", [True, False])
+    async def test_final_scores_are_cut(self, judged: bool) -> None:
         """Whatever the fused score was: what it would have cut stays, and the other way round."""
-        reranker = Scripted(rule=self.against)
+        reranker = Scripted(rule=self.against) if judged else None
         async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, reranker=reranker) as base:
             await base.add(*DOCUMENTS)
             everything = await base.retrieve("truffle dog", top_k=50)
@@ -322,19 +324,7 @@ class TestLeastScore:
             assert min(fused.values()) < 0.5 < max(fused.values())
             found = await base.retrieve("truffle dog", top_k=50, min_score=0.5)
             assert found == [hit for hit in everything if hit.score >= 0.5] != []
-            assert all(fused[hit.chunk_id] < 0.5 for hit in found)
-            bundle = await base.search("truffle dog", min_score=0.5)
-            assert {item.item_id for item in bundle.candidates} == {
-                hit.document_id for hit in found
-            }
-
-    async def test_fused_scores_are_cut_without_a_reranker(self) -> None:
-        async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER) as base:
-            await base.add(*DOCUMENTS)
-            everything = await base.retrieve("truffle dog", top_k=50)
-            found = await base.retrieve("truffle dog", top_k=50, min_score=0.5)
-            assert 0 < len(found) < len(everything)
-            assert found == [hit for hit in everything if hit.score >= 0.5]
+            assert all((fused[hit.chunk_id] < 0.5) == judged for hit in found)
             bundle = await base.search("truffle dog", min_score=0.5)
             assert {item.item_id for item in bundle.candidates} == {
                 hit.document_id for hit in found
@@ -392,14 +382,6 @@ async def test_a_rank_function_that_the_store_lacks_is_noted() -> None:
     results = await ask(store, "truffle dog", fts={"rank_func": "ts_rank"})
     (note,) = results.degraded
     assert note == "text: words are ranked by bm25 in this store, not by ts_rank"
-
-
-async def test_a_misspelt_word_counts_in_the_fuzzy_leg_alone() -> None:
-    store = await fill(MemoryStore(), DOCUMENTS)
-    (first, *_) = await ask(store, "romagnollo", mode="keyword")
-    weights = {leg: said.weight for leg, said in first.breakdown.legs().items()}
-    assert weights.get("text", 0.0) == 0.0
-    assert weights["fuzzy"] == 1.0
 
 
 async def test_passages_are_those_of_the_documents_that_are_shown() -> None:

@@ -142,6 +142,29 @@ async def test_one_statement_only_where_each_score_has_a_scale_of_its_own(
     assert bool(asked) == together
 
 
+async def test_legs_on_one_connection_find_the_same() -> None:
+    """Those of words come first, so that cosines of what they find are asked for with the rest."""
+
+    class Native:
+        async def hybrid(self, query: HybridQuery) -> None: ...
+
+    class Server:
+        native, immediate = Native(), False
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(view, name)
+
+    texts = ("A dog.", "An oak.", "A dog and an oak.", "The lake.")
+    store = await store_of(*(Document(id=text, text=text, language="en") for text in texts))
+    async with store.view(And()) as view:
+        wanted = await recall(view, await queries("dog"), depth=2)
+        found = await recall(cast("View", Server()), await queries("dog"), depth=2)
+    assert found.keys.tolist() == wanted.keys.tolist()
+    for leg in ("semantic", "text"):
+        assert found.legs[leg].scores.tolist() == wanted.legs[leg].scores.tolist()
+        assert found.legs[leg].ranks.tolist() == wanted.legs[leg].ranks.tolist()
+
+
 def test_a_boost_is_what_the_best_holder_lacks_of_the_third() -> None:
     """By the weights of the other legs, whatever that of exact wordings is."""
     held = LegScores(np.array([0.0, 0.0, 0.0, 1.0]), np.array([0, 0, 0, 1]))
@@ -152,3 +175,26 @@ def test_a_boost_is_what_the_best_holder_lacks_of_the_third() -> None:
     decisive = ExactQuery((), decisive=np.array([3]))
     _, weight = boost(found, {"semantic": 2.0, "exact": 5.0}, near.scores, decisive)
     assert weight == pytest.approx(2.0 * (0.9 + AHEAD - 0.4))
+
+
+def test_of_several_holders_the_best_is_boosted() -> None:
+    held = LegScores(np.array([0.0, 1.0, 0.5, 0.0, 1.0]), np.array([0, 1, 3, 0, 1]))
+    near = LegScores(np.array([0.9, 0.3, 0.5, 0.8, 0.4]), np.array([1, 5, 3, 2, 4]))
+    found = Candidates(np.arange(5), {"semantic": near, "exact": held}, 5)
+    for exact, best, lacking in (
+        (ExactQuery(()), 2, 0.0),  # it has the third rank
+        (ExactQuery((), decisive=np.array([1, 4])), 4, 0.9 + AHEAD - 0.4),
+        (ExactQuery((), decisive=np.array([9])), 2, 0.0),
+    ):
+        boosted, weight = boost(found, {"semantic": 1.0, "exact": 1.0}, near.scores, exact)
+        assert weight == pytest.approx(lacking)
+        assert np.flatnonzero(boosted.legs["exact"].scores).tolist() == [best]
+        ranks = np.where(np.arange(5) == best, held.ranks, 0)
+        assert boosted.legs["exact"].ranks.tolist() == ranks.tolist()
+
+
+def test_the_first_of_two_needs_no_boost() -> None:
+    held = LegScores(np.array([1.0, 0.0]), np.array([1, 0]))
+    near = LegScores(np.array([0.9, 0.3]), np.array([1, 2]))
+    found = Candidates(np.arange(2), {"semantic": near, "exact": held}, 2)
+    assert boost(found, {"semantic": 1.0}, near.scores, ExactQuery(()))[1] == 0

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import uvicorn
@@ -64,8 +65,21 @@ class Running:
 
     def post(self, path: str, body: object, *, key: str | None = None) -> httpx.Response:
         """The answer to a body of JSON."""
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        return self.http.post(path, json=body, headers=headers)
+        return self.http.post(path, json=body, headers=bearer(key))
+
+    def get(self, path: str, *, key: str | None = None, **params: Any) -> httpx.Response:
+        return self.http.get(path, params=params, headers=bearer(key))
+
+    def key(self, *scopes: str, name: str = "", **options: Any) -> str:
+        """The secret of a new key with these scopes, by default `read`."""
+        created = self.state.keys.create(name or uuid4().hex, scopes=scopes or ["read"], **options)
+        secret: str = self.call(created)[0]
+        return secret
+
+
+def bearer(key: str | None) -> dict[str, str]:
+    """The headers of a request with a key."""
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 @contextmanager

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from starlette.requests import ClientDisconnect, Request
 
-import lagotto
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
@@ -68,18 +65,6 @@ async def test_evidence_is_the_context_of_a_synthesis(base: AsyncKnowledgeBase) 
     events = await events_of(PlainOrchestrator(base.retriever, synthesis=synthesis))
     assert [event.name for event in events] == [SOURCES, ANSWER, ANSWER]
     assert given == (await base.search("truffles")).evidence
-
-
-def test_the_retriever_knows_nothing_of_events() -> None:
-    """By imports: nothing below the server imports anything of it, or of events."""
-    root = Path(lagotto.__file__).parent
-    for path in root.rglob("*.py"):
-        if path.relative_to(root).parts[0] in ("server", "cli", "client"):
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            assert not [name for name in names if name.startswith("lagotto.server")], path
 
 
 EMBEDDER = WaitingEmbedder()

@@ -23,7 +23,7 @@ from lagotto.filters import And, Eq, Filter, In, Ne, Not, Or, matches, parse_fil
 from lagotto.server.endpoints import OPERATIONS
 from lagotto.server.scoped_base import ScopedBase
 from lagotto.testing.hash_embedder import HashEmbedder
-from tests.server.running import Running, serving
+from tests.server.running import Running, bearer, serving
 from tests.server.test_tasks import ended
 
 TENANTS, COLLECTIONS, WORDS = ("x", "y", "z"), ("a", "b", "c"), ("truffle", "oak", "dog", "lake")
@@ -139,9 +139,7 @@ def test_nothing_leaks(
     body: dict[str, Any],
     number: int,
 ) -> None:
-    keys = server.state.keys
-    secret, key = server.call(keys.create("k", collections=names, filters=condition))
-    headers = {"Authorization": f"Bearer {secret}"}
+    headers = bearer(server.key(collections=names, filters=condition))
     may_see = visible(condition, names)
     named = {int(name) for name in re.findall(r"(?:marker|\bd)(\d+)", str(body))}
     for method, path, content in calls(body, number):
@@ -162,21 +160,15 @@ def test_nothing_leaks(
             assert found == {(BASE[n].collection, BASE[n].id) for n in expected}
         if path == f"/v1/documents/d{number}?collection={COLLECTIONS[number % 3]}":
             assert (answer.status_code == 200) == (number in may_see)
-    server.call(keys.revoke(key.id))
 
 
 @pytest.mark.parametrize("path", ["retrieve", "search", "context"])
 def test_fields_of_hidden_documents_are_not_told(server: Running, path: str) -> None:
     """Neither a note nor the failure of a strict search says what fields the others have."""
-    keys = server.state.keys
 
     def answer(names: list[str] | None, **asked: Any) -> Any:
-        secret, key = server.call(keys.create("k", collections=names))
-        headers = {"Authorization": f"Bearer {secret}"}
-        body = {"query": "oak", **asked}
-        answered = server.http.post(f"/v1/{path}", json=body, headers=headers)
-        server.call(keys.revoke(key.id))
-        return answered
+        key = server.key(collections=names)
+        return server.post(f"/v1/{path}", {"query": "oak", **asked}, key=key)
 
     typo = {"filters": {"tenannt": "x"}}
     assert "did you mean tenant" in answer(None, **typo).text
@@ -193,18 +185,13 @@ def test_nothing_hidden_is_removed(
     server: Running, condition: Filter, names: list[str] | None, asked: Filter, number: int
 ) -> None:
     hidden = set(range(len(BASE))) - visible(condition, names)
-    keys = server.state.keys
-    secret, key = server.call(
-        keys.create("k", scopes=["read", "write"], collections=names, filters=condition)
-    )
-    headers = {"Authorization": f"Bearer {secret}"}
-    server.http.post("/v1/documents/remove", json={"filters": asked.to_json()}, headers=headers)
+    key = server.key("read", "write", collections=names, filters=condition)
+    server.post("/v1/documents/remove", {"filters": asked.to_json()}, key=key)
     where = {"collection": COLLECTIONS[number % 3]}
-    server.http.delete(f"/v1/documents/d{number}", params=where, headers=headers)
+    server.http.delete(f"/v1/documents/d{number}", params=where, headers=bearer(key))
     left = {document.id for document in server.call(server.state.base.documents())}
     assert {f"d{number}" for number in hidden} <= left
     server.call(server.state.base.add(*BASE))
-    server.call(keys.revoke(key.id))
 
 
 def answers_of(hidden: list[str], bodies: list[dict[str, Any]]) -> list[Any]:
@@ -219,8 +206,8 @@ def answers_of(hidden: list[str], bodies: list[dict[str, Any]]) -> list[Any]:
     ]
     visible = [document.model_copy(update={"language": "en"}) for document in visible]
     with serving(documents=[*visible, *others]) as own:
-        secret, _ = own.call(own.state.keys.create("x", filters=Eq("tenant", "x")))
-        found = [own.post("/v1/retrieve", body, key=secret).json() for body in bodies]
+        key = own.key(filters=Eq("tenant", "x"))
+        found = [own.post("/v1/retrieve", body, key=key).json() for body in bodies]
     return [
         (_without_idf(answer["stats"]), answer["stats"]["corrections"], answer["degraded"])
         for answer in found
@@ -271,19 +258,16 @@ def test_a_document_that_became_hidden_meanwhile_is_not_replaced(tmp_path: Path)
     """Another process stores it under the same id after the upload was accepted."""
     held = Held()
     with serving(tmp_path / "kb.db", embedder=held, documents=[]) as own:
-        secret, _ = own.call(
-            own.state.keys.create("a", scopes=["read", "write"], filters=Eq("tenant", "a"))
-        )
-        headers = {"Authorization": f"Bearer {secret}"}
+        key = own.key("read", "write", filters=Eq("tenant", "a"))
         body = {"documents": [of_tenant("a").model_dump(mode="json"), {
             "id": "own", "text": "Also of tenant a.", "metadata": {"tenant": "a"}}]}  # fmt: skip
-        sent = own.http.post("/v1/documents", json=body, headers=headers)
+        sent = own.post("/v1/documents", body, key=key)
         assert sent.status_code == 202
         assert held.begun.wait(60)
         with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as another:
             another.add(of_tenant("b"))
             held.released.set()
-            task = ended(own.http, sent.json(), **headers)
+            task = ended(own.http, sent.json(), **bearer(key))
             stored = another.get("shared")
     assert stored is not None
     assert stored.text == "Written by tenant b."
@@ -296,7 +280,7 @@ def test_chunks_of_a_document_that_changes_hands_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with serving(documents=[of_tenant("a")]) as own:
-        secret, _ = own.call(own.state.keys.create("a", filters=Eq("tenant", "a")))
+        key = own.key(filters=Eq("tenant", "a"))
         outline = ScopedBase.outline
 
         async def then_handed_over(scoped: ScopedBase, name: str, **options: Any) -> Any:
@@ -306,11 +290,9 @@ def test_chunks_of_a_document_that_changes_hands_meanwhile(
 
         monkeypatch.setattr(ScopedBase, "outline", then_handed_over)
         for _ in range(2):
-            headers = {"Authorization": f"Bearer {secret}"}
-            answer = own.http.get("/v1/chunks/shared", headers=headers)
-            assert "tenant b" not in answer.text
+            assert "tenant b" not in own.get("/v1/chunks/shared", key=key).text
         own.call(own.state.base.add(of_tenant("b")))
-        assert own.http.get("/v1/chunks/shared", headers=headers).status_code == 404
+        assert own.get("/v1/chunks/shared", key=key).status_code == 404
 
 
 def test_every_operation_is_asked() -> None:

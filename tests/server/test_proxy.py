@@ -20,7 +20,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.server.running import Running, serving
+from tests.server.running import Running, bearer, serving
 from tests.server.server_process import free_port
 from tests.server.test_request_body import WaitingEmbedder
 from tests.server.test_tasks import ended
@@ -69,9 +69,8 @@ def proxy(server: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     command = [str(NGINX), "-p", str(folder), "-c", str(folder / "nginx.conf")]
     tested = subprocess.run([*command, "-t"], capture_output=True, text=True)
     assert tested.returncode == 0, tested.stderr
-    secret, _ = server.call(server.state.keys.create("proxy", scopes=["read", "write"]))
     process = subprocess.Popen(command)
-    headers = {"Authorization": f"Bearer {secret}", "Host": "kb.example.org"}
+    headers = {**bearer(server.key("read", "write")), "Host": "kb.example.org"}
     try:
         with httpx.Client(
             base_url=f"https://127.0.0.1:{port}", verify=False, headers=headers, timeout=20

@@ -23,7 +23,7 @@ from lagotto.filters import Eq
 from lagotto.server.access import ApiKeys, digest_of, make_key
 from lagotto.server.endpoints import OPERATIONS
 from lagotto.stores.base import KeyedValue, MemoryKeyedValues
-from tests.server.running import Running, serving
+from tests.server.running import Running, bearer, serving
 from tests.server.test_tasks import ended
 from tests.servers.scripted import Reply, ScriptedServer
 
@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Running]:
     with serving() as running:
-        running.call(running.state.keys.create("any"))
+        running.key()
         yield running
 
 
@@ -268,15 +268,12 @@ def test_unforeseen_errors_of_tasks_show_no_trace_and_no_path(
 
 
 def test_guessed_expired_and_revoked_keys(guarded: Running) -> None:
-    keys = guarded.state.keys
-    past = datetime.now(UTC) - timedelta(seconds=1)
-    expired, _ = guarded.call(keys.create("expired", expires_at=past))
-    revoked, key = guarded.call(keys.create("revoked"))
+    expired = guarded.key(expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    revoked = guarded.key(name="revoked")
     assert guarded.post("/v1/retrieve", {"query": "a"}, key=revoked).status_code == 200
-    guarded.call(keys.revoke(key.id))
+    guarded.call(guarded.state.keys.revoke("revoked"))
     for secret in (expired, revoked, make_key(), "lgt_x", revoked[:-1]):
-        headers = {"Authorization": f"Bearer {secret}"}
-        answer = guarded.http.get("/v1/documents", headers=headers)
+        answer = guarded.get("/v1/documents", key=secret)
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"].startswith("Bearer")
     assert guarded.http.get("/v1/documents").status_code == 401
@@ -317,7 +314,7 @@ async def test_key_guessing_takes_constant_time() -> None:
 
 
 def test_filter_widening(guarded: Running) -> None:
-    secret, _ = guarded.call(guarded.state.keys.create("dogs", filters=Eq("topic", "dogs")))
+    secret = guarded.key(filters=Eq("topic", "dogs"))
     widening: list[dict[str, object]] = [
         {"filters": {"$or": [{"topic": "dogs"}, {"topic": "trees"}]}},
         {"filters": {"$not": {"topic": "dogs"}}},
@@ -335,22 +332,21 @@ def test_a_document_that_is_replaced_while_it_is_read(
     guarded: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the key saw when the request came is no longer what there is to send."""
-    secret, _ = guarded.call(guarded.state.keys.create("reader", filters=Eq("topic", "dogs")))
-    headers = {"Authorization": f"Bearer {secret}"}
-    assert guarded.http.get("/v1/documents/dog", headers=headers).status_code == 200
+    secret = guarded.key(filters=Eq("topic", "dogs"))
+    assert guarded.get("/v1/documents/dog", key=secret).status_code == 200
     hidden: Document = guarded.call(guarded.state.base.get("oak"))
 
     async def get(*_: object, **options: object) -> Document:
         return hidden
 
     monkeypatch.setattr(guarded.state.base, "get", get)
-    assert guarded.http.get("/v1/documents/dog", headers=headers).status_code == 404
+    assert guarded.get("/v1/documents/dog", key=secret).status_code == 404
     resolved = guarded.post("/v1/resolve", {"citation": "default/dog#0-9"}, key=secret)
     assert resolved.status_code == 404
 
 
 def test_an_explanation_names_the_filter_of_the_request_alone(guarded: Running) -> None:
-    secret, _ = guarded.call(guarded.state.keys.create("private", filters=Eq("topic", "dogs")))
+    secret = guarded.key(filters=Eq("topic", "dogs"))
     body = {"query": "truffles", "document": "dog", "filters": {"year": 1999}, "debug": True}
     answer = guarded.post("/v1/why-not", body, key=secret)
     assert "1999" in answer.json()["reason"]
@@ -481,14 +477,13 @@ def crossing(name: str, document: str, collection: str, task: str) -> tuple[str,
 def tenants() -> Iterator[tuple[Running, str, str]]:
     """A server, the key of one tenant, and a task of another one, whose collection is `theirs`."""
     with serving() as running:
-        keys = running.state.keys
-        scopes = ["read", "write"]
-        key, _ = running.call(keys.create("mine", scopes=scopes, collections=["default"]))
-        other, _ = running.call(keys.create("other", scopes=scopes, collections=["theirs"]))
+        key, other = (
+            running.key("read", "write", collections=[name]) for name in ("default", "theirs")
+        )
         text = f"The {HIDDEN} of another tenant."
         body = {"documents": [{"id": "hidden", "collection": "theirs", "text": text}]}
         task = running.post("/v1/documents", body, key=other).json()
-        ended(running.http, task, Authorization=f"Bearer {other}")
+        ended(running.http, task, **bearer(other))
         yield running, key, task["id"]
 
 
@@ -499,8 +494,7 @@ def test_cross_collection_access(tenants: tuple[Running, str, str], name: str) -
 
     def answer(*asked: str) -> tuple[int, str]:
         method, path, body = crossing(name, *asked)
-        headers = {"Authorization": f"Bearer {key}"}
-        got = server.http.request(method, path, json=body, headers=headers)
+        got = server.http.request(method, path, json=body, headers=bearer(key))
         said = re.sub(r'"(request_id|trace_id)":"\w+"|"\w+":\d+\.\d+(e-\d+)?', "", got.text)
         for word in asked:
             said = said.replace(word, "NAME")

@@ -20,6 +20,7 @@ from lagotto.base.ingest import AddReport
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.errors import StoreError, StoreUnavailableError
+from lagotto.filters import Eq
 from lagotto.server.access import Access, digest_of
 from lagotto.server.problems import Problem
 from lagotto.server.settings import ServerSettings
@@ -40,7 +41,7 @@ from lagotto.server.tasks import (
 )
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.hash_embedder import HashEmbedder
-from tests.server.running import Running, serving, wait_until
+from tests.server.running import Running, bearer, serving, wait_until
 from tests.server.server_process import server_process
 from tests.server.test_events import parsed
 
@@ -181,23 +182,22 @@ def test_of_a_revoked_key(monkeypatch: pytest.MonkeyPatch) -> None:
             raise AssertionError
 
         monkeypatch.setattr(own.state.base, "add_guarded", forever)
-        admin, _ = own.call(own.state.keys.create("admin", scopes=["write", "admin"]))
-        secret, key = own.call(own.state.keys.create("web", scopes=["read", "write"]))
-        headers = {"Authorization": f"Bearer {secret}"}
+        admin = own.key("write", "admin")
+        secret = own.key("read", "write", name="web")
         sent = [
             own.post("/v1/documents", {"documents": [{"text": text}]}, key=secret).json()
             for text in ("Under way.", "Queued.")
         ]
         assert started.wait(60)
         path = f"/v1/tasks/{sent[0]['id']}/events"
-        with own.http.stream("GET", path, headers=headers) as stream:
+        with own.http.stream("GET", path, headers=bearer(secret)) as stream:
             lines = stream.iter_lines()
             assert next(lines).startswith("id: ")
-            own.call(own.state.keys.revoke(key.id))
+            own.call(own.state.keys.revoke("web"))
             *_, last = parsed("\n".join(["id: 0", *lines]))
         assert (last[1], last[2]["error"]) == ("error", "Unauthorized")
         for task in sent:
-            done = ended(own.http, task, Authorization=f"Bearer {admin}")
+            done = ended(own.http, task, **bearer(admin))
             assert (done["state"], done["error"]) == ("cancelled", "Unauthorized")
             assert done["report"]["added"] == 0
 
@@ -206,7 +206,7 @@ def test_of_an_expired_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it sent while it was valid is done."""
     with serving() as own:
         soon = datetime.now(UTC) + timedelta(hours=1)
-        admin, _ = own.call(own.state.keys.create("admin", scopes=["write", "admin"]))
+        admin = own.key("write", "admin")
         secret, key = own.call(own.state.keys.create("web", scopes=["write"], expires_at=soon))
         add = own.state.base.add_guarded
         begun, expired = threading.Event(), threading.Event()
@@ -226,44 +226,32 @@ def test_of_an_expired_key(monkeypatch: pytest.MonkeyPatch) -> None:
         assert own.post("/v1/documents", bodies[0], key=secret).status_code == 401
         expired.set()
         for task in sent:
-            done = ended(own.http, task, Authorization=f"Bearer {admin}")
+            done = ended(own.http, task, **bearer(admin))
             assert (done["state"], done["report"]["added"]) == ("succeeded", 1)
 
 
-def test_of_keys(server: Running) -> None:
+def test_of_keys() -> None:
     """A key sees its own tasks, and can't add what it would not see."""
     with serving() as own:
-        keys = own.state.keys
-        one, _ = own.call(keys.create("one", scopes=["read", "write"], collections=["default"]))
-        two, _ = own.call(keys.create("two", scopes=["read", "write"], collections=["b"]))
-        reader, _ = own.call(keys.create("reader"))
+        one, two = (own.key("read", "write", collections=[name]) for name in ("default", "b"))
         body = {"documents": [{"id": "mine", "text": "My text."}]}
         sent = own.post("/v1/documents", body, key=one)
         assert sent.status_code == 202
         path = f"/v1/tasks/{sent.json()['id']}"
-        ended(own.http, sent.json(), Authorization=f"Bearer {one}")
+        ended(own.http, sent.json(), **bearer(one))
         for suffix in ("", "/events"):
-            hidden = own.http.get(path + suffix, headers={"Authorization": f"Bearer {two}"})
-            assert hidden.status_code == 404
-        listed = own.http.get("/v1/tasks", headers={"Authorization": f"Bearer {two}"}).json()
-        assert listed["tasks"] == []
+            assert own.get(path + suffix, key=two).status_code == 404
+        assert own.get("/v1/tasks", key=two).json()["tasks"] == []
         assert own.post("/v1/documents", body, key=two).status_code == 403
-        assert own.post("/v1/documents", body, key=reader).status_code == 403
-        upload = own.http.post(
-            "/v1/documents",
-            files={"file": ("a.txt", b"text")},
-            headers={"Authorization": f"Bearer {two}"},
-        )
+        assert own.post("/v1/documents", body, key=own.key()).status_code == 403
+        file = {"file": ("a.txt", b"text")}
+        upload = own.http.post("/v1/documents", files=file, headers=bearer(two))
         assert upload.status_code == 403
 
 
 def test_a_filtered_key_replaces_nothing_hidden() -> None:
-    from lagotto.filters import Eq
-
     with serving() as own:
-        secret, _ = own.call(
-            own.state.keys.create("k", scopes=["read", "write"], filters=Eq("topic", "dogs"))
-        )
+        secret = own.key("read", "write", filters=Eq("topic", "dogs"))
         visible = {"id": "dog2", "text": "Another dog.", "metadata": {"topic": "dogs"}}
         assert own.post("/v1/documents", {"documents": [visible]}, key=secret).status_code == 202
         stolen = {"id": "oak", "text": "Mine now.", "metadata": {"topic": "dogs"}}
@@ -274,12 +262,10 @@ def test_a_filtered_key_replaces_nothing_hidden() -> None:
 
 def test_an_impossible_language_is_refused_and_one_in_the_base_stops_nobody() -> None:
     """Stemming fails at it: one document would stop the searches of everybody."""
-    from lagotto.filters import Eq
-
     with serving() as own:
-        keys, mine = own.state.keys, Eq("topic", "dogs")
-        secret, _ = own.call(keys.create("k", scopes=["read", "write"], filters=mine))
-        other, _ = own.call(keys.create("o", scopes=["read", "write"], filters=Eq("topic", "b")))
+        secret, other = (
+            own.key("read", "write", filters=Eq("topic", topic)) for topic in ("dogs", "b")
+        )
         poison = {"id": "p", "text": "A poison.", "language": "é", "metadata": {"topic": "dogs"}}
         refused = own.post("/v1/documents", {"documents": [poison]}, key=secret)
         assert refused.status_code == 422
@@ -295,39 +281,32 @@ def test_an_impossible_language_is_refused_and_one_in_the_base_stops_nobody() ->
                 assert "é" not in answer.text
         fine = {"id": "f", "text": "Fine.", "metadata": {"topic": "b"}}
         sent = own.post("/v1/documents", {"documents": [fine]}, key=other)
-        assert ended(own.http, sent.json(), Authorization=f"Bearer {other}")["state"] == "succeeded"
+        assert ended(own.http, sent.json(), **bearer(other))["state"] == "succeeded"
 
 
 def test_an_admin_who_sees_a_part_has_no_business_with_the_tasks_of_others() -> None:
     with serving() as own:
-        keys, scopes = own.state.keys, ["read", "write", "admin"]
-        whole, _ = own.call(keys.create("whole", scopes=scopes))
-        part, _ = own.call(keys.create("part", scopes=scopes, collections=["default"]))
-        writer, _ = own.call(keys.create("writer", scopes=["read", "write"]))
+        whole, writer = own.key("read", "write", "admin"), own.key("read", "write")
+        part = own.key("read", "write", "admin", collections=["default"])
         sent = own.post("/v1/documents", {"documents": [{"text": "Mine."}]}, key=writer).json()
         judged = {"query": "dog", "citation": "default/dog#0-9", "relevance": 1}
         assert own.post("/v1/judgements", judged, key=writer).status_code == 200
         for secret, found in ((whole, 1), (part, 0), (writer, 1)):
-            authorised = {"Authorization": f"Bearer {secret}"}
-            listed = own.http.get("/v1/tasks", headers=authorised).json()["tasks"]
-            one = own.http.get(f"/v1/tasks/{sent['id']}", headers=authorised)
+            listed = own.get("/v1/tasks", key=secret).json()["tasks"]
+            one = own.get(f"/v1/tasks/{sent['id']}", key=secret)
             assert (len(listed), one.status_code) == (found, 200 if found else 404)
-            said = own.http.get("/v1/judgements", headers=authorised).json()["judgements"]
+            said = own.get("/v1/judgements", key=secret).json()["judgements"]
             assert len(said) == found
-        ended(own.http, sent, Authorization=f"Bearer {writer}")
+        ended(own.http, sent, **bearer(writer))
 
 
 def test_files_of_a_filtered_key_are_checked_when_they_are_read() -> None:
     """What a file is called and holds is known only then: it may hide itself, or replace others."""
-    from lagotto.filters import Eq
-
     with serving() as own:
         upload: dict[str, Any] = {"files": {"file": ("a.txt", b"The first text.")}}
         hidden = ended(own.http, own.http.post("/v1/documents", **upload).json())
         assert hidden["state"] == "succeeded"
-        keys = own.state.keys
-        secret, _ = own.call(keys.create("k", scopes=["write"], filters=Eq("topic", "dogs")))
-        authorised = {"Authorization": f"Bearer {secret}"}
+        authorised = bearer(own.key("write", filters=Eq("topic", "dogs")))
         for name, topic in (("a.txt", "dogs"), ("b.txt", "trees"), ("c.txt", "dogs")):
             sent = own.http.post(
                 "/v1/documents",

@@ -35,7 +35,8 @@ class Request:
 class Reply:
     """A response: `body` is sent as it is if it is bytes, else as JSON.
 
-    It is sent after `delay` seconds; `drop` closes the connection without a response.
+    It is sent after `delay` seconds; `drop` closes the connection without a response, and after so
+    many bytes of the body as are `sent`. Without `sized` its length is not said.
     """
 
     body: Any = b""
@@ -43,6 +44,8 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
     drop: bool = False
+    sent: int | None = None
+    sized: bool = True
 
 
 Handler = Callable[[Request], Reply]
@@ -121,13 +124,13 @@ def _handler_class(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
         def _send(self, reply: Reply) -> None:
             raw = isinstance(reply.body, bytes)
             body = reply.body if raw else json.dumps(reply.body).encode()
+            kind = "text/plain" if raw else "application/json"
+            length = {"Content-Length": str(len(body))} if reply.sized else {}
             self.send_response(reply.status)
-            self.send_header("Content-Type", "text/plain" if raw else "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            for name, value in reply.headers.items():
+            for name, value in {"Content-Type": kind, **length, **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(body[: reply.sent])
 
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             """Log nothing."""

@@ -15,7 +15,6 @@ from lagotto.terms import (
     QueryTerm,
     analyze,
     analyzer_id,
-    content_terms,
     index_terms,
     keywords,
     query_language,
@@ -177,13 +176,6 @@ def test_long_queries_are_capped() -> None:
 )
 def test_keywords(query: str, language: str, expected: list[str]) -> None:
     assert keywords(query, [language]) == expected
-
-
-def test_content_terms_keep_stop_words_only_if_there_is_nothing_else() -> None:
-    the, who, band = query_terms("the who band", ["en"])
-    assert content_terms([the, who, band]) == [band]
-    assert content_terms([the, who]) == [the, who]
-    assert content_terms([]) == []
 
 
 def test_the_id_names_the_stemmer_and_the_unicode_version() -> None:

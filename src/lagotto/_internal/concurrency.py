@@ -168,7 +168,7 @@ class Lazy(Generic[T]):
             return self._value
 
     @property
-    def made(self) -> bool:
+    def is_loaded(self) -> bool:
         return self._value is not None
 
     def drop(self) -> None:

@@ -49,8 +49,8 @@ def mask_location(location: str) -> str:
 
     Made for what users type: it also holds for addresses that no driver would take.
     """
-    masked = _USERINFO.sub(lambda found: f"{found['scheme']}{found['user']}:{MASK}@", location)
-    masked = _PARAMETER.sub(lambda found: found["name"] + MASK, masked)
+    masked = _USERINFO.sub(lambda match: f"{match['scheme']}{match['user']}:{MASK}@", location)
+    masked = _PARAMETER.sub(lambda match: match["name"] + MASK, masked)
     return masked if len(masked) <= SHOWN else f"{masked[:SHOWN]}..."
 
 
@@ -63,12 +63,12 @@ def mask_secrets(text: str, secrets: Iterable[str]) -> str:
 
 def secrets_of(location: str) -> set[str]:
     """What must not be shown of a location: its passwords, in all forms they may be echoed in."""
-    found = {match["value"].strip("'\"") for match in _PARAMETER.finditer(location)}
+    secrets = {match["value"].strip("'\"") for match in _PARAMETER.finditer(location)}
     if userinfo := _USERINFO.match(location):
         password = userinfo["rest"]
-        found |= {password, *_SEPARATORS.split(password)}
-    found |= {unquote(secret) for secret in found}
-    return {secret for secret in found if len(secret) >= SHORTEST_SECRET}
+        secrets |= {password, *_SEPARATORS.split(password)}
+    secrets |= {unquote(secret) for secret in secrets}
+    return {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
 
 
 def is_address(location: str) -> bool:
@@ -76,9 +76,9 @@ def is_address(location: str) -> bool:
     return "://" in location.removeprefix(FILE_SCHEME)
 
 
-def is_served(location: str | Path) -> bool:
-    """Whether a base is behind a server of Lagotto."""
-    return str(location)[:8].lower().startswith(("http://", "https://"))
+def is_web_address(name: object) -> bool:
+    """Whether a name is an address on the web: of a page, or of a base behind a server."""
+    return str(name)[:8].lower().startswith(("http://", "https://"))
 
 
 def file_of(location: str) -> Path:

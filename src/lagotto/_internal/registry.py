@@ -59,8 +59,8 @@ class Registry(Generic[T]):
             return self._registered[name]
         if name in self._builtin:
             module, attribute = self._builtin[name].split(":")
-            found = getattr(import_module(module), attribute)
-            return cast("T", found[name] if isinstance(found, Mapping) else found)
+            target = getattr(import_module(module), attribute)
+            return cast("T", target[name] if isinstance(target, Mapping) else target)
         for entry in self._installed().select(name=name):
             return cast("T", entry.load())
         known = self.names()
@@ -91,9 +91,9 @@ def exports(
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(f"lagotto.{homes[name]}"), name)
-        setattr(module, name, found)
-        return found
+        value = getattr(import_module(f"lagotto.{homes[name]}"), name)
+        setattr(module, name, value)
+        return value
 
     names = sorted(public - {"TYPE_CHECKING", "exports"} | homes.keys())
     return names, get, lambda: sorted({*vars(module), *homes})
@@ -111,9 +111,9 @@ def parse_settings(
     """
     from pydantic import ValidationError
 
-    model, _, given = spec.partition("?")
+    model, _, options = spec.partition("?")
     try:
-        values = {**dict(parse_qsl(given, keep_blank_values=True)), **fixed}
+        values = {**dict(parse_qsl(options, keep_blank_values=True)), **fixed}
         return model, settings.model_validate(values)
     except ValidationError as exc:
         first = exc.errors()[0]

@@ -76,15 +76,15 @@ class TokenRuler:
 
 
 def _token_starts(text: str, tokenizer: Tokenizer) -> NDArray[np.int64]:
-    found: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    offsets: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     pieces = _pieces(text)
     offset = 0
     while batch := list(islice(pieces, _BATCH)):
         checkpoint()
         for piece, starts in zip(batch, tokenizer.starts(batch), strict=True):
-            found.append(starts + offset)
+            offsets.append(starts + offset)
             offset += len(piece)
-    return np.concatenate(found)
+    return np.concatenate(offsets)
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -45,41 +45,41 @@ async def context_of_chunks(
     metadata of the chunks' documents, if citations or filters need them; their texts are not used.
     An embedder and a reranker that are passed as objects stay open.
     """
-    made = create_embedder(embedder)
-    given = settings if filters is None else {**settings, "filters": filters}
-    asked = SearchRequest(
-        "context", query, prefs, given, context=request or RequestContext(), format=format
+    model = create_embedder(embedder)
+    options = settings if filters is None else {**settings, "filters": filters}
+    search = SearchRequest(
+        "context", query, prefs, options, context=request or RequestContext(), format=format
     ).resolve(RetrievalPrefs())
     store = MemoryStore()
-    retriever = HybridRetriever(store=store, embedder=made, reranker=reranker)
+    retriever = HybridRetriever(store=store, embedder=model, reranker=reranker)
     try:
-        await store.write(await _entries(all_chunks, documents, ChunkEmbedder(made)))
-        outcome = await retriever.run(asked)
+        await store.write(await _entries(all_chunks, documents, ChunkEmbedder(model)))
+        outcome = await retriever.run(search)
     finally:
         if reranker is None or isinstance(reranker, str):
             await retriever.close()
         if isinstance(embedder, str):
-            await made.close()
-    return await as_pack(outcome, count=token_counter(counter or made.tokenizer))
+            await model.close()
+    return await as_pack(outcome, count=token_counter(counter or model.tokenizer))
 
 
 async def _entries(
     chunks: Iterable[Chunk], documents: Iterable[Document], vectors: ChunkEmbedder
 ) -> list[Entry]:
-    known = {(document.collection, document.id): document for document in documents}
+    by_ref = {(document.collection, document.id): document for document in documents}
     groups: dict[tuple[str, str], list[Chunk]] = {}
     for chunk in sorted(chunks, key=lambda one: (one.level != "parent", one.ordinal)):
         groups.setdefault((chunk.collection, chunk.document_id), []).append(chunk)
-    works = [(_document(name, group, known), group) for name, group in groups.items()]
-    made = await vectors.embed(works)
+    works = [(_document(name, group, by_ref), group) for name, group in groups.items()]
+    matrices = await vectors.embed(works)
     return [
         Entry(document, group, rows, vectors.model_id)
-        for (document, group), rows in zip(works, made, strict=True)
+        for (document, group), rows in zip(works, matrices, strict=True)
     ]
 
 
 def _document(
-    name: tuple[str, str], chunks: Sequence[Chunk], known: Mapping[tuple[str, str], Document]
+    name: tuple[str, str], chunks: Sequence[Chunk], by_ref: Mapping[tuple[str, str], Document]
 ) -> Document:
     """The document of chunks: what is known of it, and their texts where they stand in it."""
     text = [GAP] * max(chunk.end for chunk in chunks)
@@ -94,7 +94,7 @@ def _document(
             f"{wrong.start}-{wrong.end} or an overlapping chunk say; cut the document again"
         )
     collection, document_id = name
-    described = known.get(name) or Document(id=document_id, collection=collection, text=whole)
+    described = by_ref.get(name) or Document(id=document_id, collection=collection, text=whole)
     derived = {"text", "content_hash", "pages", "headings", "blocks"}
     fields = {"language": detect_language(whole)} | described.model_dump(
         exclude=derived, exclude_none=True

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from urllib.parse import quote
 
 from lagotto import errors
-from lagotto._internal.locations import is_served, mask_location
+from lagotto._internal.locations import is_web_address, mask_location
 from lagotto.base.blocking import BlockingBase, KnowledgeBase, blocking
 from lagotto.base.ingest import AddReport, OnProgress, Progress, batches, sum_reports
 from lagotto.base.judgements import RelevanceJudgement, citation_of
@@ -90,17 +90,17 @@ def search_body(request: SearchRequest) -> dict[str, Any]:
     return body
 
 
-def results_of(found: Mapping[str, Any]) -> Results:
+def results_of(answer: Mapping[str, Any]) -> Results:
     def hits(name: str) -> Iterator[RetrievalResult]:
-        for hit in found.get(name, ()):
+        for hit in answer.get(name, ()):
             yield RetrievalResult(**fields_of(RetrievalResult, hit))
 
-    stats = RetrievalStats(**found["stats"])
+    stats = RetrievalStats(**answer["stats"])
     return Results(hits("hits"), candidates=tuple(hits("candidates")), stats=stats)
 
 
-def fields_of(kind: Any, found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: found[name] for name in kind.model_fields if name in found}
+def fields_of(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: values[name] for name in kind.model_fields if name in values}
 
 
 PAGE = 500
@@ -154,7 +154,7 @@ class AsyncClient(AsyncBase):
             self._http = httpx.AsyncClient(headers=headers, timeout=self._timeout)
         try:
             answer = await self._http.request(method, self._url + path, **content)
-            found = answer.json()
+            body = answer.json()
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             reason = str(exc) or type(exc).__name__
             raise errors.StoreUnavailableError(
@@ -163,10 +163,10 @@ class AsyncClient(AsyncBase):
         except ValueError as exc:
             raise StoreError(f"{self.location} is no server of Lagotto: no JSON at {path}") from exc
         if answer.is_success:
-            return found
+            return body
         if answer.status_code == 404 and missing:
             return None
-        raise _error(found, self.location)
+        raise _error(body, self.location)
 
     async def answer(self, request: SearchRequest) -> Any:
         if request.counter is not None:
@@ -174,67 +174,67 @@ class AsyncClient(AsyncBase):
         path = "/v1/" + request.verb.replace("_", "-")
         missing = request.verb == "why_not"
         async with cancel_scope(request.context):
-            found = await self._post(path, search_body(request), missing=missing)
-        if found is None:
+            body = await self._post(path, search_body(request), missing=missing)
+        if body is None:
             hits = await self.answer(replace(request, verb="retrieve", document_id=""))
             collection = request.settings.get("collection") or DEFAULT_COLLECTION
             return unknown_document(hits, (collection, request.document_id))
         if request.verb == "retrieve":
-            return results_of(found)
+            return results_of(body)
         if request.verb == "why_not":
-            return WhyNot(**fields_of(WhyNot, found), results=results_of(found))
+            return WhyNot(**fields_of(WhyNot, body), results=results_of(body))
         kind = RetrievalBundle if request.verb == "search" else ContextPack
-        return kind(**fields_of(kind, found))
+        return kind(**fields_of(kind, body))
 
     async def resolve(self, citation: Citation | str) -> CitedPassage:
         key = citation.key if isinstance(citation, Citation) else citation
-        found = await self._post("/v1/resolve", {"citation": key}, missing=True)
-        if found is None:
+        body = await self._post("/v1/resolve", {"citation": key}, missing=True)
+        if body is None:
             raise CitationError(f"{key}: there is no such document; it may have been removed since")
-        if found["changed"]:
+        if body["changed"]:
             raise CitationError(f"{key}: the document has changed since it was cited; search again")
-        return CitedPassage(**found["passage"])
+        return CitedPassage(**body["passage"])
 
     async def iter_documents(
         self, *, filters: FilterLike = None, collection: str | None = None
     ) -> AsyncIterator[Document]:
-        wanted: dict[str, Any] = {"limit": PAGE}
+        parameters: dict[str, Any] = {"limit": PAGE}
         if filters is not None:
-            wanted["filters"] = json.dumps(parse_filter(filters).to_json())
+            parameters["filters"] = json.dumps(parse_filter(filters).to_json())
         if collection is not None:
-            wanted["collection"] = collection
+            parameters["collection"] = collection
         while True:
-            page = await self._get("/v1/documents", wanted)
+            page = await self._get("/v1/documents", parameters)
             for fields in page["documents"]:
                 yield Document(**fields)
             if page["next"] is None:
                 return
-            wanted["after"] = page["next"]
+            parameters["after"] = page["next"]
 
     async def get(
         self, document_id: str, *, collection: str = DEFAULT_COLLECTION
     ) -> Document | None:
-        found = await self._of_document("documents", document_id, collection)
-        return None if found is None else Document(**found)
+        fields = await self._of_document("documents", document_id, collection)
+        return None if fields is None else Document(**fields)
 
     async def chunks(
         self, document_id: str, *, collection: str = DEFAULT_COLLECTION
     ) -> list[Chunk]:
-        found = await self._of_document("chunks", document_id, collection)
-        return [] if found is None else [Chunk(**fields) for fields in found["chunks"]]
+        answer = await self._of_document("chunks", document_id, collection)
+        return [] if answer is None else [Chunk(**fields) for fields in answer["chunks"]]
 
     async def _of_document(self, what: str, document_id: str, collection: str) -> Any:
         path = f"/v1/{what}/{quote(document_id, safe='')}"
         return await self._get(path, {"collection": collection}, missing=True)
 
     async def info(self) -> StoreInfo:
-        found = await self._get("/v1/info")
-        return StoreInfo(**{**found, "location": self.location})
+        fields = await self._get("/v1/info")
+        return StoreInfo(**{**fields, "location": self.location})
 
     async def collections(self) -> dict[str, int]:
         """Return the number of documents in each collection that the key may see."""
-        found = await self._get("/v1/collections")
-        return {each["name"]: each["documents"] for each in found["collections"]}
+        answer = await self._get("/v1/collections")
+        return {each["name"]: each["documents"] for each in answer["collections"]}
 
     async def remove(
         self, *document_ids: str, collection: str | None = None, filters: FilterLike = None
@@ -249,13 +249,13 @@ class AsyncClient(AsyncBase):
         self, query: str, passage: Citation | RetrievalResult | str, relevance: int | None
     ) -> RelevanceJudgement | None:
         body = {"query": query, "citation": citation_of(passage), "relevance": relevance}
-        found = (await self._post("/v1/judgements", body))["judgement"]
-        return None if found is None else RelevanceJudgement(**found)
+        judgement = (await self._post("/v1/judgements", body))["judgement"]
+        return None if judgement is None else RelevanceJudgement(**judgement)
 
     async def judgements(self, *, query: str | None = None) -> list[RelevanceJudgement]:
         """List the judgements made with this key, the oldest first; of one query if given."""
-        found = await self._get("/v1/judgements", {} if query is None else {"q": query})
-        return [RelevanceJudgement(**fields) for fields in found["judgements"]]
+        answer = await self._get("/v1/judgements", {} if query is None else {"q": query})
+        return [RelevanceJudgement(**fields) for fields in answer["judgements"]]
 
     async def sync(self, /, *folders: object, **options: object) -> NoReturn:
         """Raise ConfigError: folders are synchronised where the base is."""
@@ -354,8 +354,8 @@ def open(  # noqa: A001
     Both have the same methods and results. `options` are those of KnowledgeBase; a server has its
     own.
     """
-    if not is_served(location):
+    if not is_web_address(location):
         return KnowledgeBase(location, **options)
-    if given := sorted(name for name, value in options.items() if value is not None):
-        raise ConfigError(f"{', '.join(given)}: the server at this address decides on it")
+    if names := sorted(name for name, value in options.items() if value is not None):
+        raise ConfigError(f"{', '.join(names)}: the server at this address decides on it")
     return Client(str(location), api_key=api_key)

@@ -96,8 +96,8 @@ class _Copy:
         self._seals: dict[DocumentRef, dict[str, str]] = {}
 
     async def run(self) -> CopyReport:
-        made = await self._source.config()
-        check_complete(made, location=self._source.location)
+        config = await self._source.config()
+        check_complete(config, location=self._source.location)
         there = await self._target.config()
         is_new = there.unfinished_copy_of or not (await self._target.info()).documents
         await self._check_models()
@@ -106,18 +106,18 @@ class _Copy:
         names = [document.ref async for document in self._source.documents(And())]
         self._report(documents=len(names))
         async with self._source.view(And()) as view:
-            await _for_each_batch(view, names, made, self._write)
+            await _for_each_batch(view, names, config, self._write)
         files = self._target.source_files
         for collection in sorted({name.collection for name in names}):
-            if given := await self._source.source_files.path_metadata(collection):
-                await files.set_path_metadata(collection, given)
+            if path_metadata := await self._source.source_files.path_metadata(collection):
+                await files.set_path_metadata(collection, path_metadata)
         for kind in (JUDGEMENT, SYNONYMS):
             for item in await self._source.keyed_values.items(kind):  # the target's own stay
                 await self._target.keyed_values.put(kind, item.name, item.value, expected=0)
         names = list(self._seals)
         self._report(documents=len(names))
         async with self._target.view(And()) as view:
-            await _for_each_batch(view, names, made, self._compare)
+            await _for_each_batch(view, names, config, self._compare)
         for name in self._seals:
             raise _difference(name, "is missing")
         if is_new:
@@ -150,9 +150,9 @@ class _Copy:
 
     async def _compare(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            name, found = entry.document.ref, _seal(entry)
+            name, seals = entry.document.ref, _seal(entry)
             for part, seal in self._seals.pop(name).items():
-                if found[part] != seal:
+                if seals[part] != seal:
                     raise _difference(name, f"differs in its {part}")
         self._report(verified=self._done.verified + len(entries))
 
@@ -165,7 +165,7 @@ class _Copy:
 async def _for_each_batch(
     view: View,
     names: Sequence[Name],
-    made: BaseConfig,
+    config: BaseConfig,
     act: Callable[[Sequence[Entry]], Awaitable[None]],
 ) -> None:
     """Call `act` with the documents of `names` that exist, in that order.
@@ -180,21 +180,21 @@ async def _for_each_batch(
         for name in some:
             count = len(stored[name].keys) if name in stored else 0
             if batch and size + count > BATCH_CHUNKS:
-                await act(await read_entries(view, batch, made, stored=stored))
+                await act(await read_entries(view, batch, config, stored=stored))
                 batch, size = [], 0
             batch.append(name)
             size += count
-        await act(await read_entries(view, batch, made, stored=stored))
+        await act(await read_entries(view, batch, config, stored=stored))
 
 
 async def read_entries(
     view: View,
     names: Sequence[Name],
-    made: BaseConfig,
+    config: BaseConfig,
     *,
     stored: Mapping[Name, StoredChunks] | None = None,
 ) -> list[Entry]:
-    """Documents with their chunks and vectors; `made` is the config of their base.
+    """Documents with their chunks and vectors; `config` is that of their base.
 
     StoreDamagedError if one can't be read: a search may leave it out, nothing else may.
     """
@@ -216,17 +216,17 @@ async def read_entries(
         raise _damaged(f"the document {document_id!r} of {collection!r} can't be read")
 
     def entry(document: Document) -> Entry:
-        found = stored.get(document.ref)
-        own = found.keys.tolist() if found else []
+        record = stored.get(document.ref)
+        own = record.keys.tolist() if record else []
         findable = [chunks[key] for key in own]
         above = {chunk.parent_id for chunk in findable if chunk.parent_id}
         rows = np.array([vectors[key] for key in own], np.float32)
         return Entry(
             document,
             [*sorted((parents[name] for name in above), key=lambda one: one.ordinal), *findable],
-            rows.reshape(len(own), made.dimension or 0),
-            made.model_id or "",
-            made.embedder,
+            rows.reshape(len(own), config.dimension or 0),
+            config.model_id or "",
+            config.embedder,
         )
 
     return [entry(document) for document in documents]

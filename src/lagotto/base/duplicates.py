@@ -82,7 +82,7 @@ async def find_duplicates(store: Store) -> list[Duplicate]:
             await for_each(texts.add, chunks)
         async for chunks in _batches(view, names):
             await for_each(texts.compare, chunks)
-    return texts.found()
+    return texts.duplicates()
 
 
 async def _batches(view: View, names: Sequence[DocumentRef]) -> AsyncIterator[list[Chunk]]:
@@ -100,7 +100,7 @@ class _Texts:
         self._first: dict[bytes, PassageSpan] = {}
         self._by_anchor: dict[int, list[_Anchored]] = defaultdict(list)
         self._anchors: NDArray[np.uint64] | None = None
-        self._found: dict[PassageSpan, tuple[PassageSpan, bool]] = {}
+        self._duplicates: dict[PassageSpan, tuple[PassageSpan, bool]] = {}
 
     def add(self, chunks: Sequence[Chunk]) -> None:
         """Note passages; those with a text that another has are found."""
@@ -108,12 +108,12 @@ class _Texts:
             passage, digest = _span(chunk), _digest(text)
             first = self._first.setdefault(digest, passage)
             if first != passage:
-                self._found[passage] = (first, True)
+                self._duplicates[passage] = (first, True)
                 continue
             hashes = _hashes(text)
             offset = int(hashes.argmin())
-            made = _Anchored(passage, offset, len(text), digest)
-            self._by_anchor[int(hashes[offset])].append(made)
+            anchored = _Anchored(passage, offset, len(text), digest)
+            self._by_anchor[int(hashes[offset])].append(anchored)
 
     def compare(self, chunks: Sequence[Chunk]) -> None:
         """Find what these passages contain, once all are noted."""
@@ -122,17 +122,17 @@ class _Texts:
         for chunk, text in _long_enough(chunks):
             passage, hashes = _span(chunk), _hashes(text)
             at = np.searchsorted(self._anchors, hashes)
-            known = self._anchors[np.minimum(at, len(self._anchors) - 1)] == hashes
-            for position in np.flatnonzero(known).tolist():
+            is_anchor = self._anchors[np.minimum(at, len(self._anchors) - 1)] == hashes
+            for position in np.flatnonzero(is_anchor).tolist():
                 for other in self._by_anchor[int(hashes[position])]:
                     start = position - other.offset
-                    if other.passage == passage or other.passage in self._found or start < 0:
+                    if other.passage == passage or other.passage in self._duplicates or start < 0:
                         continue
                     part = text[start : start + other.length]
                     if len(part) == other.length < len(text) and _digest(part) == other.digest:
-                        self._found[other.passage] = (passage, False)
+                        self._duplicates[other.passage] = (passage, False)
 
-    def found(self) -> list[Duplicate]:
+    def duplicates(self) -> list[Duplicate]:
         return [
             Duplicate(
                 collection=passage.document.collection,
@@ -145,7 +145,7 @@ class _Texts:
                 in_end=other.end,
                 is_whole=is_whole,
             )
-            for passage, (other, is_whole) in sorted(self._found.items())
+            for passage, (other, is_whole) in sorted(self._duplicates.items())
         ]
 
 
@@ -174,16 +174,16 @@ def _hashes(text: NDArray[np.uint32]) -> NDArray[np.uint64]:
     return hashes
 
 
-def duplicate_findings(found: Sequence[Duplicate]) -> list[Finding]:
+def duplicate_findings(duplicates: Sequence[Duplicate]) -> list[Finding]:
     """A line for each pair of documents, with what to do."""
     lines = []
-    for (own, other), group in groupby(sorted(found, key=_documents), key=_documents):
+    for (own, other), group in groupby(sorted(duplicates, key=_documents), key=_documents):
         passages = list(group)
         spans = [f"{one.start}-{one.end}" for one in passages[:LISTED]]
         spans += [f"and {len(passages) - LISTED} more"] if len(passages) > LISTED else []
         count = counted(len(passages), "passage")
-        place = "elsewhere in it" if own == other else f"in {other.collection}/{other.id}"
-        what = f"{count} of {own.collection}/{own.id} also {place}: {', '.join(spans)}"
+        where = "elsewhere in it" if own == other else f"in {other.collection}/{other.id}"
+        what = f"{count} of {own.collection}/{own.id} also {where}: {', '.join(spans)}"
         inside = f" --collection {quote(own.collection)}" * (own.collection != DEFAULT_COLLECTION)
         advice = f"if it is a copy, `lagotto remove {quote(own.id)}{inside}`"
         if own == other:
@@ -195,6 +195,6 @@ def duplicate_findings(found: Sequence[Duplicate]) -> list[Finding]:
     return [Finding(level="ok", what=what)]
 
 
-def _documents(found: Duplicate) -> tuple[DocumentRef, DocumentRef]:
-    own = DocumentRef(found.collection, found.document_id)
-    return own, DocumentRef(found.in_collection, found.in_document_id)
+def _documents(duplicate: Duplicate) -> tuple[DocumentRef, DocumentRef]:
+    own = DocumentRef(duplicate.collection, duplicate.document_id)
+    return own, DocumentRef(duplicate.in_collection, duplicate.in_document_id)

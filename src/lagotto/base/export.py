@@ -127,10 +127,10 @@ def _replacing(target: Path) -> Iterator[IO[str]]:
         handle, name = tempfile.mkstemp(dir=folder, prefix=f".{target.name}-")
     except OSError as exc:
         raise ConfigError(f"{folder} can't be written: {exc.strerror}") from exc
-    made = Path(name)
+    temporary = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             yield file
-        made.replace(target)
+        temporary.replace(target)
     finally:
-        made.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

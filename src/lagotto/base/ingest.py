@@ -203,7 +203,8 @@ class Progress(Record):
     """The progress of an ingest; what it counts is stored durably, but for the last five.
 
     These run ahead: documents read and the last source of them, chunks made, chunks embedded, and
-    the share of the files' bytes that is done; None if their sizes are not known.
+    the share of the files' bytes that is done; None if their sizes are not known. `files` and
+    `size` say what there is to read: how many files, of so many bytes.
     """
 
     added: int = 0
@@ -218,6 +219,8 @@ class Progress(Record):
     found: int = 0
     embedded: int = 0
     share: float | None = None
+    files: int = 0
+    size: int = 0
 
     @property
     def documents(self) -> int:
@@ -369,7 +372,8 @@ class Ingest:
         otherwise rolled back; the reader in another thread is stopped.
         """
         if loading is not None and self.on_progress:
-            self._file_ends = await in_thread(loading.file_ends)
+            ends = self._file_ends = await in_thread(loading.file_ends)
+            self._report(files=len(ends), size=max(ends.values(), default=0))
         interrupt = loading.interrupt if loading else lambda: None
         prepared: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
         embedded: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
@@ -442,8 +446,8 @@ class Ingest:
             except _UNSERIALISABLE as exc:
                 batch.fail(document, f"it can't be stored ({exc})", exc)
                 continue
-            known = name in stored or name in under_way
-            batch.changes[name] = change if known else "added"
+            exists = name in stored or name in under_way
+            batch.changes[name] = change if exists else "added"
             if change == "metadata":
                 batch.changed_metadata.append(document)
             elif change == "content":
@@ -502,17 +506,17 @@ class Ingest:
         if self.staging is None:  # a copy of what is stored has its vectors
             contents = {document.content_hash for document, _ in batch.new}
             stored += await self.store.source_files.with_contents(sorted(contents))
-        known = await self._reuse.known(batch.new, stored=stored)
+        reusable = await self._reuse.reusable(batch.new, stored=stored)
         if len(batch.new) == 1 and batch.to_embed > self._step:
-            made = [await self._embed_large(*batch.new[0], known)]
+            results = [await self._embed_large(*batch.new[0], reusable)]
         else:
-            made = await self.vectors.embed_each(
-                batch.new, known=known, embedded=partial(self._embedded, before)
+            results = await self.vectors.embed_each(
+                batch.new, known=reusable, embedded=partial(self._embedded, before)
             )
         self._embedded(before, batch.to_embed)
         self._pace(batch.to_embed, started)
         log.debug("embedded %d chunks", batch.to_embed)
-        for (document, chunks), vectors in zip(batch.new, made, strict=True):
+        for (document, chunks), vectors in zip(batch.new, results, strict=True):
             if isinstance(vectors, NativeEmbeddingError):
                 batch.fail(document, f"embedding failed ({vectors})", vectors)
                 continue
@@ -530,29 +534,29 @@ class Ingest:
         return batch
 
     async def _embed_large(
-        self, document: Document, chunks: Sequence[Chunk], known: Mapping[str, Vector]
+        self, document: Document, chunks: Sequence[Chunk], reusable: Mapping[str, Vector]
     ) -> Vectors | NativeEmbeddingError:
         """Embed a document in steps, whose vectors are kept in case that this run is stopped."""
         before, own = self._done.embedded, findable(chunks)
-        made: list[Vectors] = []
-        done = kept = 0
+        parts: list[Vectors] = []
+        done = first = 0
         last = time.monotonic()
         while done < len(own):
             started, some = time.monotonic(), own[done : done + self._step]
             report = partial(self._embedded, before + done)
             (vectors,) = await self.vectors.embed_each(
-                [(document, some)], known=known, embedded=report
+                [(document, some)], known=reusable, embedded=report
             )
             if isinstance(vectors, NativeEmbeddingError):
                 return vectors
             self._pace(len(some), started)
-            made.append(vectors)
+            parts.append(vectors)
             done += len(some)
             if time.monotonic() - last >= KEEP_SECONDS and done < len(own):
-                rows = np.concatenate(made)
-                await self._reuse.keep(document, own, rows[kept:], first=kept)
-                kept, last = done, time.monotonic()
-        return np.concatenate(made)
+                rows = np.concatenate(parts)
+                await self._reuse.keep(document, own, rows[first:], first=first)
+                first, last = done, time.monotonic()
+        return np.concatenate(parts)
 
     def _pace(self, chunks: int, started: float) -> None:
         """Adapt the size of a step to the speed of embedding."""
@@ -618,7 +622,7 @@ class Ingest:
 
     def _share(self) -> float | None:
         """The share of bytes in files that are done; of those under way, by their chunks."""
-        done, total = self._done, max(self._file_ends.values(), default=0)
+        done, total = self._done, self._done.size
         if not total:
             return None
         self._bytes_read = self._file_ends.get(done.reading, self._bytes_read)
@@ -685,13 +689,13 @@ class VectorReuse:
         self._store = store
         self._vectors = vectors
 
-    async def known(self, works: Works, *, stored: Sequence[DocumentRef]) -> dict[str, Vector]:
+    async def reusable(self, works: Works, *, stored: Sequence[DocumentRef]) -> dict[str, Vector]:
         """Vectors by what they depend on, of documents that are `stored` and of unfinished ones."""
-        known: dict[str, Vector] = {}
+        by_text: dict[str, Vector] = {}
         for document, chunks in works:
             if len(chunks) > LARGE:
-                known |= await self._unfinished(document, findable(chunks))
-        return known | await self._of(stored) if stored else known
+                by_text |= await self._unfinished(document, findable(chunks))
+        return by_text | await self._of(stored) if stored else by_text
 
     async def keep(
         self, document: Document, chunks: Sequence[Chunk], vectors: Vectors, *, first: int
@@ -717,25 +721,25 @@ class VectorReuse:
 
     async def _unfinished(self, document: Document, chunks: Sequence[Chunk]) -> dict[str, Vector]:
         name = self._name(document, chunks)
-        found = np.empty((0, self._vectors.embedder.info.dimension), np.float32)
-        while data := await self._store.keyed_values.data(UNFINISHED, f"{name}/{len(found)}"):
-            rows = np.frombuffer(data, "<f4").reshape(-1, found.shape[1])
-            found = np.concatenate([found, rows])
-        return self._by_text(zip([document] * len(found), chunks, found, strict=False))
+        vectors = np.empty((0, self._vectors.embedder.info.dimension), np.float32)
+        while data := await self._store.keyed_values.data(UNFINISHED, f"{name}/{len(vectors)}"):
+            rows = np.frombuffer(data, "<f4").reshape(-1, vectors.shape[1])
+            vectors = np.concatenate([vectors, rows])
+        return self._by_text(zip([document] * len(vectors), chunks, vectors, strict=False))
 
     async def _of(self, names: Sequence[DocumentRef]) -> dict[str, Vector]:
         """The vectors of stored documents that this model has made."""
         async with self._store.view(And()) as view:
             stored = (await view.stored(names)).values()
-            made = [one.keys for one in stored if one.model_id == self._vectors.model_id]
-            keys = np.concatenate([np.empty(0, np.int64), *made])
+            parts = [one.keys for one in stored if one.model_id == self._vectors.model_id]
+            keys = np.concatenate([np.empty(0, np.int64), *parts])
             vectors = dict(zip(keys.tolist(), await view.vectors(keys), strict=True))
             passages = await view.passages(keys)
         return self._by_text((one.document, one.chunk, vectors[one.key]) for one in passages)
 
-    def _by_text(self, found: Iterable[tuple[Document, Chunk, Vector]]) -> dict[str, Vector]:
+    def _by_text(self, items: Iterable[tuple[Document, Chunk, Vector]]) -> dict[str, Vector]:
         dimension = self._vectors.embedder.info.dimension
-        texts = ((self._vectors.text_of(document, chunk), row) for document, chunk, row in found)
+        texts = ((self._vectors.text_of(document, chunk), row) for document, chunk, row in items)
         return {
             text: row
             for text, row in texts

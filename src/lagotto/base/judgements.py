@@ -61,32 +61,32 @@ class Judgements:
         """Store a judgement; with None, take it back."""
         if not query.strip():
             raise ConfigError("a judgement needs a query; this one is empty")
-        made = RelevanceJudgement(
+        judgement = RelevanceJudgement(
             query=query.strip(),
             citation=citation,
             relevance=relevance or 0,
             judge=judge,
             judged_at=time.time(),
         )
-        name = made.name
+        name = judgement.name
         if relevance is None:
             await self._values.remove(JUDGEMENT, name)
             return None
-        await self._values.put(JUDGEMENT, name, made.model_dump(mode="json"))
-        return made
+        await self._values.put(JUDGEMENT, name, judgement.model_dump(mode="json"))
+        return judgement
 
     async def list(
         self, *, query: str | None = None, judge: str | None = None
     ) -> list[RelevanceJudgement]:
         """The judgements, the oldest first; of one query or judge if given."""
         items = await self._values.items(JUDGEMENT)
-        found = [RelevanceJudgement.model_validate(item.value) for item in items]
-        wanted = [
+        judgements = [RelevanceJudgement.model_validate(item.value) for item in items]
+        selection = [
             item
-            for item in found
+            for item in judgements
             if (query is None or item.query == query.strip()) and judge in (None, item.judge)
         ]
-        return sorted(wanted, key=lambda item: (item.judged_at, item.citation))
+        return sorted(selection, key=lambda item: (item.judged_at, item.citation))
 
 
 def citation_of(passage: Citation | RetrievalResult | str) -> str:
@@ -106,11 +106,11 @@ def relevant_documents(judgements: Iterable[RelevanceJudgement]) -> Qrels:
     for item in judgements:
         by_judge = verdicts[item.query, item.document]
         by_judge[item.judge] = max(by_judge.get(item.judge, 0), item.relevance)
-    found: Qrels = {}
+    qrels: Qrels = {}
     for (query, document), by_judge in verdicts.items():
         relevant = 2 * sum(by_judge.values()) >= len(by_judge)
-        found.setdefault(query, {})[document] = int(relevant)
-    return found
+        qrels.setdefault(query, {})[document] = int(relevant)
+    return qrels
 
 
 def write_judgements(

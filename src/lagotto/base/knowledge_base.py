@@ -189,11 +189,11 @@ class AsyncKnowledgeBase(AsyncBase):
 
     async def _with_document(self, request: SearchRequest) -> SearchRequest:
         """The request with the id and the collection of its document."""
-        name, wanted = storable(request.document_id), request.preferences.collection
+        name, collection = storable(request.document_id), request.preferences.collection
         if request.document_collection is not None:
             return replace(request, document_id=name)
-        found = await document_called(self, name, collection=wanted)
-        ref = found.ref if found else DocumentRef(wanted or DEFAULT_COLLECTION, name)
+        document = await document_called(self, name, collection=collection)
+        ref = document.ref if document else DocumentRef(collection or DEFAULT_COLLECTION, name)
         return replace(request, document_id=ref.id, document_collection=ref.collection)
 
     add = retry_after_rebuild(AsyncBase.add)
@@ -236,11 +236,11 @@ class AsyncKnowledgeBase(AsyncBase):
 
         ingest = await self._ingest(progress)
         if loading is not None and options is not None:
-            known = await PathMetadata.load(self.store.source_files, paths, options)
+            path_metadata = await PathMetadata.load(self.store.source_files, paths, options)
             if options.id_from:
                 stored = await self.store.source_files.documents(options.collection)
-                loading.taken.update((document.id, document.source) for document in stored)
-            results = chain(results, known.applied(loading))
+                loading.source_by_id.update((document.id, document.source) for document in stored)
+            results = chain(results, path_metadata.applied(loading))
         return await ingest.run(results, loading=loading)
 
     @retry_after_rebuild
@@ -277,8 +277,8 @@ class AsyncKnowledgeBase(AsyncBase):
 
         options = read_options(collection, language, metadata, columns, id_from)
         ingest = await self._ingest(progress)
-        known = await PathMetadata.load(self.store.source_files, folders, options)
-        state = FolderSync(self.store, options=options, metadata=known, checksum=checksum)
+        path_metadata = await PathMetadata.load(self.store.source_files, folders, options)
+        state = FolderSync(self.store, options=options, metadata=path_metadata, checksum=checksum)
         await state.start()
         loading = load(
             folders,
@@ -289,9 +289,9 @@ class AsyncKnowledgeBase(AsyncBase):
             ocr=ocr,
             needs_reading=state.needs_reading,
         )
-        loading.taken.update(state.sources)
+        loading.source_by_id.update(state.sources)
         await in_thread(loading.find_files)  # what it finds wrong is a failure in the report
-        report = await ingest.run(known.applied(loading), loading=loading)
+        report = await ingest.run(path_metadata.applied(loading), loading=loading)
         outcome = await state.finish(
             folders,
             read=loading.complete,
@@ -366,8 +366,8 @@ class AsyncKnowledgeBase(AsyncBase):
 
     async def synonyms(self) -> dict[str, list[tuple[str, ...]]]:
         """Return the synonyms of each collection that has some."""
-        found = synonyms_of(await self.store.keyed_values.items(SYNONYMS))
-        return {name: list(synonyms.groups) for name, synonyms in found.items()}
+        by_collection = synonyms_of(await self.store.keyed_values.items(SYNONYMS))
+        return {name: list(synonyms.groups) for name, synonyms in by_collection.items()}
 
     async def set_synonyms(
         self,
@@ -492,11 +492,11 @@ class AsyncKnowledgeBase(AsyncBase):
             return self._assembled
         stored = await self.store.config()
         if (open_with := self._assembled) is not None:
-            made = open_with.parts.config
+            config = open_with.parts.config
             if (
                 stored.generation != open_with.generation
-                or stored.model_id not in (None, made.model_id)
-                or stored.chunker_id not in (None, made.chunker_id)
+                or stored.model_id not in (None, config.model_id)
+                or stored.chunker_id not in (None, config.chunker_id)
             ):
                 self._former.append(open_with)  # searches with it may be running
                 self._assembled = None
@@ -525,8 +525,8 @@ class AsyncKnowledgeBase(AsyncBase):
 
 
 def _within(collection: str | None, filters: FilterLike) -> Filter:
-    wanted = parse_filter(filters)
+    condition = parse_filter(filters)
     if collection is None:
-        return wanted
+        return condition
     inside = Eq("collection", collection)
-    return inside if wanted == And() else And(inside, wanted)
+    return inside if condition == And() else And(inside, condition)

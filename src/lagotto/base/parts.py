@@ -92,8 +92,8 @@ def create_parts(choice: Choice, stored: BaseConfig, *, location: str) -> BasePa
     if choice.chunker is not None or chunker_id is None:  # an id has all sizes spelled out
         from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER
 
-        wanted = choice.chunker or DEFAULT_CHUNKER
-        chunker_id = CHUNKERS.create(wanted, tokenizer=embedder.tokenizer).id
+        chunker_spec = choice.chunker or DEFAULT_CHUNKER
+        chunker_id = CHUNKERS.create(chunker_spec, tokenizer=embedder.tokenizer).id
         if CHUNKERS.is_installed(name := chunker_id.partition(":")[0]):
             trust(name)
     return BaseParts(

@@ -69,11 +69,11 @@ class BaseVerbs(ABC):
         arguments, and any setting of RetrievalPrefs passed by name, override them. `degraded` of
         the result lists what could not be used.
         """
-        given = _given(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
+        options = _options(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
         context = request or RequestContext()
-        asked = SearchRequest("retrieve", query, prefs, given, query_vector, context)
-        found: Results = await self.answer(asked)
-        return found
+        search_request = SearchRequest("retrieve", query, prefs, options, query_vector, context)
+        results: Results = await self.answer(search_request)
+        return results
 
     async def retrieve_many(
         self,
@@ -89,10 +89,10 @@ class BaseVerbs(ABC):
         **settings: Any,
     ) -> list[Results]:
         """Return the results of `retrieve` for each query; faster than one call per query."""
-        given = _given(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
+        options = _options(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
         return await self._answer_each(
             queries,
-            SearchRequest("retrieve", "", prefs, given, context=request or RequestContext()),
+            SearchRequest("retrieve", "", prefs, options, context=request or RequestContext()),
         )
 
     async def search(
@@ -113,11 +113,11 @@ class BaseVerbs(ABC):
 
         The arguments are those of `retrieve`; `top_k` is the number of passages (`top_k_chunks`).
         """
-        given = _given(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
+        options = _options(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
         context = request or RequestContext()
-        asked = SearchRequest("search", query, prefs, given, query_vector, context)
-        found: RetrievalBundle = await self.answer(asked)
-        return found
+        search_request = SearchRequest("search", query, prefs, options, query_vector, context)
+        bundle: RetrievalBundle = await self.answer(search_request)
+        return bundle
 
     async def context(
         self,
@@ -149,14 +149,14 @@ class BaseVerbs(ABC):
         """
         if fill is not None:
             settings = merged_settings({"context": {"fill": fill}}, settings)
-        given = _given(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
+        options = _options(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
         several = several_queries(query, queries, query_vector)
         pack: ContextPack = await self.answer(
             SearchRequest(
                 "context",
                 query or "",
                 prefs,
-                given,
+                options,
                 query_vector,
                 request or RequestContext(),
                 max_tokens=max_tokens,
@@ -189,13 +189,13 @@ class BaseVerbs(ABC):
         looked up in `collection`; without one, in the default collection first, and then in the
         others.
         """
-        given = _given(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
+        options = _options(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
         reason: WhyNot = await self.answer(
             SearchRequest(
                 "why_not",
                 query,
                 prefs,
-                given,
+                options,
                 query_vector,
                 request or RequestContext(),
                 document_id=document_id,
@@ -225,8 +225,8 @@ class BaseVerbs(ABC):
         self, *, filters: FilterLike = None, collection: str | None = None
     ) -> list[Document]:
         """List matching documents by collection and id, without their texts."""
-        found = self.iter_documents(filters=filters, collection=collection)
-        return [document async for document in found]
+        documents = self.iter_documents(filters=filters, collection=collection)
+        return [document async for document in documents]
 
     @abstractmethod
     async def get(
@@ -430,8 +430,8 @@ class BaseRetriever:
     async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
         """Return the best documents for the query, and the passages that support them."""
         request = SearchRequest.of(prefs, "search", vector=self.vector, ctx=ctx)
-        found: RetrievalBundle = await self.base.answer(replace(request, over_own=True))
-        return found
+        bundle: RetrievalBundle = await self.base.answer(replace(request, over_own=True))
+        return bundle
 
 
 async def page_of_documents(
@@ -452,12 +452,12 @@ async def page_of_documents(
 
 async def first_documents(documents: AsyncIterator[Document], count: int) -> list[Document]:
     """The next `count` documents, or those that are left."""
-    found: list[Document] = []
+    first: list[Document] = []
     async for document in documents:
-        found.append(document)
-        if len(found) == count:
+        first.append(document)
+        if len(first) == count:
             break
-    return found
+    return first
 
 
 SHORTEST_PREFIX = 4
@@ -482,9 +482,9 @@ async def documents_called(
     """
     path = _path(name) if is_local else name
     for field, value in (("document_id", name), ("source", path), ("path", name), ("title", name)):
-        found = await base.documents(filters=Eq(field, value), collection=collection)
-        if found:
-            return found
+        matches = await base.documents(filters=Eq(field, value), collection=collection)
+        if matches:
+            return matches
     end = f"/{name.removeprefix('./')}"
     return [
         document
@@ -502,19 +502,19 @@ async def document_called(
 
     ConfigError if there are several; an id alone is first one of the default collection.
     """
-    found = await documents_called(base, name, collection=collection, is_local=is_local)
-    if found and all(document.id == name for document in found):
-        return min(found, key=lambda item: (item.collection != DEFAULT_COLLECTION, item.collection))
-    return only_document(name, found)
+    items = await documents_called(base, name, collection=collection, is_local=is_local)
+    if items and all(document.id == name for document in items):
+        return min(items, key=lambda item: (item.collection != DEFAULT_COLLECTION, item.collection))
+    return only_document(name, items)
 
 
-def only_document(name: str, found: Sequence[Document]) -> Document | None:
+def only_document(name: str, matches: Sequence[Document]) -> Document | None:
     """The document, None if there is none; ConfigError if there are several."""
-    if len(found) > 1:
-        several = len({document.id for document in found}) < len(found)
+    if len(matches) > 1:
+        several = len({document.id for document in matches}) < len(matches)
         remedy = "pass --collection" if several else "give the id of one of them"
-        raise ConfigError(f"{name!r} is not unique: {described(found)}; {remedy}")
-    return found[0] if found else None
+        raise ConfigError(f"{name!r} is not unique: {described(matches)}; {remedy}")
+    return matches[0] if matches else None
 
 
 def described(documents: Sequence[Document]) -> str:
@@ -529,9 +529,9 @@ def described(documents: Sequence[Document]) -> str:
 
 def _path(name: str) -> str:
     """`name` as the source of what was added from here: an absolute path, or a web address."""
-    from lagotto.readers.base import is_address
+    from lagotto._internal.locations import is_web_address
 
-    if is_address(name):
+    if is_web_address(name):
         return name.partition("#")[0]
     try:
         return Path(name).expanduser().resolve().as_posix()
@@ -539,6 +539,6 @@ def _path(name: str) -> str:
         return name
 
 
-def _given(settings: Mapping[str, Any], **named: object) -> dict[str, Any]:
+def _options(settings: Mapping[str, Any], **named: object) -> dict[str, Any]:
     """The settings that a call changes."""
     return {**settings, **{name: value for name, value in named.items() if value is not None}}

@@ -145,8 +145,8 @@ class _Rebuild:
             await self.staging.write(alike)
             chunks = sum(len(entry.vectors) for entry in alike)
             self._report(done=self._done.done + len(alike), chunks=self._done.chunks + chunks)
-        taken = {entry.document.ref for entry in alike}
-        return [name for name in names if name not in taken]
+        refs = {entry.document.ref for entry in alike}
+        return [name for name in names if name not in refs]
 
     async def _make(self, documents: Sequence[Document]) -> None:
         before = self._done

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from lagotto import __version__
 from lagotto._internal.display import counted
+from lagotto._internal.locations import is_web_address
 from lagotto.documents import Document, DocumentRef, Metadata, digest, storable
 from lagotto.readers import ReadFailure, ReadOptions, Source
-from lagotto.readers.base import is_address
 from lagotto.stores.base import SourceDocument, SourceFile, SourceFiles, Store
 
 
@@ -28,26 +28,26 @@ class PathMetadata:
         cls, files: SourceFiles, paths: Sequence[str | Path], options: ReadOptions
     ) -> PathMetadata:
         """What is stored, with that of `options` for `paths`, which is stored from now on."""
-        known = await files.path_metadata(options.collection)
+        stored = await files.path_metadata(options.collection)
         changed = {}
         for path in paths if options.metadata else ():
-            name = str(path) if is_address(path) else str(*_resolved([path]))
-            merged = {**known.get(name, {}), **options.metadata}
-            if merged != known.get(name):
+            name = str(path) if is_web_address(path) else str(*_resolved([path]))
+            merged = {**stored.get(name, {}), **options.metadata}
+            if merged != stored.get(name):
                 changed[name] = merged
         if changed:
             await files.set_path_metadata(options.collection, changed)
-        return cls({**known, **changed})
+        return cls({**stored, **changed})
 
     def of(self, source: str) -> Metadata:
         """The metadata of a source and of the folders above it, the nearest last."""
         if not self._by_path:
             return {}
-        above = () if is_address(source) else reversed(Path(source).parents)
-        found: dict[str, Any] = {}
+        above = () if is_web_address(source) else reversed(Path(source).parents)
+        metadata: dict[str, Any] = {}
         for name in (*map(str, above), source):
-            found |= self._by_path.get(name, {})
-        return found
+            metadata |= self._by_path.get(name, {})
+        return metadata
 
     def applied(
         self, results: Iterable[Document | ReadFailure]
@@ -102,31 +102,31 @@ class FolderSync:
         self._options = options.model_dump(mode="json")
         self._metadata = metadata
         self._checksum = checksum
-        self._known: dict[str, SourceFile] = {}
+        self._former: dict[str, SourceFile] = {}
         self._stored: dict[str, str] = {}
         self.sources: dict[str, str] = {}
         """The source of each stored document, by its id."""
-        self._met: dict[str, SourceFile] = {}
+        self._current: dict[str, SourceFile] = {}
         self._read: set[str] = set()
         self._unchanged: set[str] = set()
 
     async def start(self) -> None:
-        self._known = await self._files.load(self._collection)
+        self._former = await self._files.load(self._collection)
         documents = await self._files.documents(self._collection)
         self._stored = _digests(documents)
         self.sources = {document.id: document.source for document in documents}
 
     def needs_reading(self, source: Source, path: Path) -> bool:
         """Whether a file has changed since it was read, or `checksum` is set."""
-        file = self._met[source.name] = self._state(source, path)
-        known = self._known.get(source.name)
+        file = self._current[source.name] = self._state(source, path)
+        former = self._former.get(source.name)
         unchanged = (
             not self._checksum
-            and known is not None
-            and known.mtime_ns is not None
-            and (known.size, known.mtime_ns, known.options)
+            and former is not None
+            and former.mtime_ns is not None
+            and (former.size, former.mtime_ns, former.options)
             == (file.size, file.mtime_ns, file.options)
-            and known.documents == self._stored.get(source.name)
+            and former.documents == self._stored.get(source.name)
         )
         if unchanged:
             self._unchanged.add(source.name)
@@ -134,11 +134,11 @@ class FolderSync:
 
     def _state(self, source: Source, path: Path) -> SourceFile:
         status = (source.path or path).stat()
-        found = os.path.abspath(path)  # noqa: PTH100 links stay unresolved
+        absolute = os.path.abspath(path)  # noqa: PTH100 links stay unresolved
         settled = status.st_mtime_ns < time.time_ns() - SETTLED_NS
         options = self._options | {"metadata": self._metadata.of(source.name)}
         return SourceFile(
-            path=found if found == storable(found) else source.name,
+            path=absolute if absolute == storable(absolute) else source.name,
             size=status.st_size,
             mtime_ns=status.st_mtime_ns if settled else None,
             options=digest(__version__, options),
@@ -164,70 +164,70 @@ class FolderSync:
         self._read = read
         documents = await self._files.documents(self._collection)
         failed = _resolved(failure.source for failure in failures)
-        roots, places = _resolved(folders), _absolute(folders)
+        roots, paths = _resolved(folders), _absolute(folders)
         gone = dict.fromkeys(
             document
             for document in documents
             if DocumentRef(self._collection, document.id) not in seen
             and not _lies_in(document.source, failed)
-            and self._is_gone(document.source, roots, places)
+            and self._is_gone(document.source, roots, paths)
         )
-        found = _moves(documents, roots) if moved or read else {}
-        left = [] if moved else [move for document, move in found.items() if document not in gone]
-        moves = list(found.values()) if moved else []
-        gone |= dict.fromkeys(found if moved else ())
-        kept = [document for document in documents if document not in gone]
-        await self._save(kept, gone, failed)
+        candidates = _moves(documents, roots) if moved or read else {}
+        pending = [] if moved else [move for old, move in candidates.items() if old not in gone]
+        moves = list(candidates.values()) if moved else []
+        gone |= dict.fromkeys(candidates if moved else ())
+        remaining = [document for document in documents if document not in gone]
+        await self._save(remaining, gone, failed)
         await self._carry_metadata(moves)
-        met = read | self._unchanged
+        current = read | self._unchanged
         skipped = {
             document.source
-            for document in kept
-            if document.source not in met
+            for document in remaining
+            if document.source not in current
             and _lies_in(document.source, roots)
             and not _lies_in(document.source, failed)
         }
         return SyncOutcome(
             gone=[document.id for document in gone],
             unchanged=sum(document.source in self._unchanged for document in documents),
-            notes=tuple(_notes(moves, left, skipped)),
+            notes=tuple(_notes(moves, pending, skipped)),
         )
 
-    def _is_gone(self, source: str, roots: set[Path], places: set[Path]) -> bool:
+    def _is_gone(self, source: str, roots: set[Path], paths: set[Path]) -> bool:
         if source in self._unchanged:
             return False
         if source in self._read:
             return True
-        if source in self._met:  # skipped this time; the link that led to it before may be gone
+        if source in self._current:  # skipped this time; the link that led to it before may be gone
             return False
         if _lies_in(source, roots) and _is_missing(source):
             return True
-        known = self._known.get(source)
-        if known is None or not _lies_in(known.path, places) or not _is_missing(known.path):
+        former = self._former.get(source)
+        if former is None or not _lies_in(former.path, paths) or not _is_missing(former.path):
             return False
-        above = Path(known.path).parents
+        above = Path(former.path).parents
         return not any(link.is_symlink() and not link.exists() for link in above)  # another disk?
 
     async def _save(
-        self, kept: list[SourceDocument], gone: Iterable[SourceDocument], failed: set[Path]
+        self, remaining: list[SourceDocument], gone: Iterable[SourceDocument], failed: set[Path]
     ) -> None:
-        stored = _digests(kept)
+        stored = _digests(remaining)
         files = {
-            source: self._met[source]._replace(documents=stored[source])
+            source: self._current[source]._replace(documents=stored[source])
             for source in self._read | self._unchanged
             if source in stored and not _lies_in(source, failed)
         }
-        changed = {name: file for name, file in files.items() if file != self._known.get(name)}
+        changed = {name: file for name, file in files.items() if file != self._former.get(name)}
         sources = {document.source for document in gone} - stored.keys()
-        await self._files.save(self._collection, changed, gone=sources & self._known.keys())
+        await self._files.save(self._collection, changed, gone=sources & self._former.keys())
 
     async def _carry_metadata(self, moves: Iterable[Move]) -> None:
         """Take the metadata that was given for the old paths of documents to the new ones."""
-        given = self._metadata.of
+        metadata_of = self._metadata.of
         carried = {
-            move: {**given(move.origin), **given(move.target)}
+            move: {**metadata_of(move.origin), **metadata_of(move.target)}
             for move in moves
-            if given(move.origin)
+            if metadata_of(move.origin)
         }
         if not carried:
             return
@@ -251,20 +251,20 @@ def _moves(documents: Sequence[SourceDocument], roots: set[Path]) -> dict[Source
             continue
         missing = dict.fromkeys(document for document in same if _is_missing(document.source))
         here = (one for one in same if one not in missing and _lies_in(one.source, roots))
-        if found := next(here, None):
-            moves |= {one: Move(one.source, found.source, found.id) for one in missing}
+        if target := next(here, None):
+            moves |= {one: Move(one.source, target.source, target.id) for one in missing}
     return moves
 
 
-def _notes(moved: Collection[Move], left: Collection[Move], skipped: set[str]) -> Iterator[str]:
+def _notes(moved: Collection[Move], pending: Collection[Move], skipped: set[str]) -> Iterator[str]:
     if moved:
         first, verb = min(moved), "was" if len(moved) == 1 else "were"
         documents = counted(len(moved), "document")
         yield f"{documents} {verb} moved, such as {first.origin} to {first.target}"
-    if left:
-        first = min(left)
+    if pending:
+        first = min(pending)
         yield (
-            f"{counted(len(left), 'document')} of files that are gone have the content of files "
+            f"{counted(len(pending), 'document')} of files that are gone have the content of files "
             f"here, such as {first.origin} that of {first.target}; sync with --prune-moved removes "
             "them"
         )
@@ -297,7 +297,7 @@ def _digests(documents: Iterable[SourceDocument]) -> dict[str, str]:
     by_source: dict[str, list[SourceDocument]] = defaultdict(list)
     for document in documents:
         by_source[document.source].append(document)
-    return {source: digest(sorted(found)) for source, found in by_source.items() if source}
+    return {source: digest(sorted(group)) for source, group in by_source.items() if source}
 
 
 def _is_missing(path: str) -> bool:

@@ -37,8 +37,8 @@ def schema_of(arguments: type[Record], *keywords: str) -> dict[str, Any]:
     properties = {}
     for name, schema in arguments.model_json_schema()["properties"].items():
         (first, *_) = schema.get("anyOf", [schema])  # null is what is left out
-        known = {**schema, **first}
-        properties[name] = {key: known[key] for key in ("type", *keywords) if key in known}
+        merged = {**schema, **first}
+        properties[name] = {key: merged[key] for key in ("type", *keywords) if key in merged}
     fields = arguments.model_fields.items()
     required = [name for name, field in fields if field.is_required()]
     return {"type": "object", "properties": properties, "required": required}
@@ -91,10 +91,10 @@ class KnowledgeTool:
         self, arguments: str | Mapping[str, Any], *, request: RequestContext | None = None
     ) -> str:
         """As `tool(query)`, with the arguments as a model wrote them: a mapping, or JSON."""
-        asked = _parsed(arguments)
-        prefs = self._prefs.replace(query_text=asked.query)
-        if asked.top_k is not None:
-            prefs = prefs.replace(top_k_chunks=asked.top_k)
+        tool_arguments = _parsed(arguments)
+        prefs = self._prefs.replace(query_text=tool_arguments.query)
+        if tool_arguments.top_k is not None:
+            prefs = prefs.replace(top_k_chunks=tool_arguments.top_k)
         return as_text(await self._retriever.search(request or RequestContext(), prefs))
 
 
@@ -112,8 +112,8 @@ def as_text(bundle: RetrievalBundle) -> str:
 
 def _parsed(arguments: str | Mapping[str, Any]) -> ToolArguments:
     try:
-        given = json.loads(arguments) if isinstance(arguments, str) else arguments
-        return ToolArguments.model_validate(given)
+        values = json.loads(arguments) if isinstance(arguments, str) else arguments
+        return ToolArguments.model_validate(values)
     except (ValueError, RecursionError) as exc:  # ValidationError is a ValueError
         first = exc.errors()[0] if isinstance(exc, ValidationError) else None
         problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(exc)

@@ -78,13 +78,13 @@ def parse_sizes(name: str, parameters: str, defaults: tuple[int, ...]) -> tuple[
     """
     form = f"{name}:{'/'.join(str(number) for number in defaults)}"
     try:
-        given = [int(part) for part in parameters.split("/")] if parameters else []
+        numbers = [int(part) for part in parameters.split("/")] if parameters else []
     except ValueError:
         raise ConfigError(f"{name}:{parameters} is not a valid id; write {form}") from None
-    if len(given) > len(defaults):
+    if len(numbers) > len(defaults):
         raise ConfigError(f"{name}:{parameters} has too many numbers; write {form}")
-    *sizes, overlap = (*given, *defaults[len(given) :])
-    if len(given) < len(defaults):
+    *sizes, overlap = (*numbers, *defaults[len(numbers) :])
+    if len(numbers) < len(defaults):
         overlap = min(overlap, sizes[-1] // 4)
     if min(sizes) < SMALLEST_CHUNK:
         raise ConfigError(

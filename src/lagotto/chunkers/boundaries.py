@@ -60,8 +60,8 @@ class Boundaries:
         """All boundaries of one kind."""
         if kind in _LINE_ENDS:
             return np.unique(self._line_starts[self._newlines >= _LINE_ENDS[kind]])
-        found: Offsets = getattr(self, f"_{kind}")
-        return found
+        offsets: Offsets = getattr(self, f"_{kind}")
+        return offsets
 
     def within_part(self, offsets: Offsets) -> NDArray[np.bool_]:
         """Mask the offsets that would split a table row or a list item."""
@@ -176,17 +176,17 @@ def sentence_starts(text: str, language: str) -> list[int]:
 
     taken = _PARAGRAPH_END.sub(lambda end: " " * (len(end[0]) - 1) + "\n", text)
     with native_panics("the sentence splitter"):
-        found = get_sentence_boundaries(language, taken.translate(_AS_SPACE))
-    return [sentence["start_index"] for sentence in found]
+        sentences = get_sentence_boundaries(language, taken.translate(_AS_SPACE))
+    return [sentence["start_index"] for sentence in sentences]
 
 
 def outermost(blocks: Iterable[Block]) -> list[Block]:
     """The blocks that are not inside another block; `blocks` are sorted as in Document."""
-    kept: list[Block] = []
+    outer: list[Block] = []
     for block in blocks:
-        if not kept or block.start >= kept[-1].end:
-            kept.append(block)
-    return kept
+        if not outer or block.start >= outer[-1].end:
+            outer.append(block)
+    return outer
 
 
 def _rows(pairs: Iterable[tuple[int, int]]) -> Offsets:
@@ -259,14 +259,14 @@ class MeasuringTokenizer:
         spelled = [index for index, text in enumerate(texts) if self._spelled(text).any()]
         if spelled:
             starts = self.starts([texts[index] for index in spelled])
-            for index, found in zip(spelled, starts, strict=True):
-                counts[index] = len(found)
+            for index, offsets in zip(spelled, starts, strict=True):
+                counts[index] = len(offsets)
         return counts
 
     def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        found = self._tokenizer.starts(texts)
+        offsets = self._tokenizer.starts(texts)
         return [
-            joined(starts, self._spelled(text)) for text, starts in zip(texts, found, strict=True)
+            joined(starts, self._spelled(text)) for text, starts in zip(texts, offsets, strict=True)
         ]
 
     def _spelled(self, text: str) -> NDArray[np.bool_]:

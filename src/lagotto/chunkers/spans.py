@@ -95,14 +95,20 @@ class Cutter:
         """The number of tokens in `span`, nearly: a word at either end may be cut."""
         return self._ruler.between(*span)
 
+    @cached_property
+    def all_tokens(self) -> int:
+        """The number of tokens in the document; to count takes a third of locating them."""
+        if len(self._text) <= PIECE:
+            return self._tokenizer.count([self._text])[0]
+        return self.tokens(Span(0, len(self._text)))
+
     def cut(self, region: Span, *, size: int, overlap: int) -> list[Cut]:
         """Cover `region` with spans that are neither blank nor larger than `size`."""
         longest = min(size * CHARACTERS_PER_TOKEN, PIECE)
         is_all = len(self._text) <= longest and region == (0, len(self._text))
-        if is_all and self._text.strip():  # most short texts are one chunk, and need no ruler
-            (tokens,) = self._tokenizer.count([self._text])
-            if tokens <= size:
-                return [Cut(*region, tokens)]
+        # most short texts are one chunk, and need no ruler
+        if is_all and self._text.strip() and self.all_tokens <= size:
+            return [Cut(*region, self.all_tokens)]
         spans = self._plan(region, size, overlap) if region.start < region.end else []
         return self._fit(size, spans)
 
@@ -251,9 +257,9 @@ class _Cuts:
             return start
         halfway = (earliest + end) // 2
         for offsets in self._preferred:
-            found = _first(offsets, earliest, end)
-            if found <= halfway:
-                return found
+            cut = _first(offsets, earliest, end)
+            if cut <= halfway:
+                return cut
         return end
 
 

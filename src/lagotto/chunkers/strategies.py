@@ -8,33 +8,10 @@ from itertools import pairwise
 
 from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers.base import SMALLEST_CHUNK, Chunker, parse_sizes
-from lagotto.chunkers.boundaries import BoundaryKind
 from lagotto.chunkers.spans import ChunkBuilder, Cut, Cutter, SpanChunker
 from lagotto.chunkers.structure import is_bare
 from lagotto.documents import CODE, Chunk, Document, Heading, Span
 from lagotto.errors import ConfigError
-
-
-def recursive(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
-    """Create `recursive`: prefers sections, then paragraphs, sentences, lines and words."""
-    return SpanChunker("recursive", parameters, tokenizer, defaults=(256, 32))
-
-
-def sentence(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
-    """Create `sentence`: fills chunks with sentences; table rows and list items count as such."""
-    ranks: tuple[BoundaryKind, ...] = ("sentence", "part", "word")
-    return SpanChunker("sentence", parameters, tokenizer, defaults=(256, 32), ranks=ranks)
-
-
-def code(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
-    """Create `code`, for any language: an unindented line after a blank line is a definition."""
-    ranks: tuple[BoundaryKind, ...] = ("definition", "paragraph", "line", "word")
-    return SpanChunker("code", parameters, tokenizer, defaults=(256, 0), ranks=ranks)
-
-
-def page(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
-    """Create `page`: one chunk per page, or several if the page is larger than SIZE."""
-    return SpanChunker("page", parameters, tokenizer, defaults=(512, 0), regions=_pages)
 
 
 def _pages(document: Document) -> Iterable[Span]:
@@ -42,11 +19,6 @@ def _pages(document: Document) -> Iterable[Span]:
     starts = [0, *(item.start for item in document.pages[1:])]
     ends = [*starts[1:], len(document.text)]
     return [Span(start, end) for start, end in zip(starts, ends, strict=True) if start < end]
-
-
-def heading(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
-    """Create `heading`: cut at every heading, and within sections as `recursive` does."""
-    return SpanChunker("heading", parameters, tokenizer, defaults=(256, 32), regions=_sections)
 
 
 def _sections(document: Document) -> Iterable[Span]:
@@ -61,6 +33,19 @@ def _sections(document: Document) -> Iterable[Span]:
             yield Span(start, end)
             start = end
 
+
+recursive = partial(SpanChunker, "recursive", defaults=(256, 32))
+"""Prefers sections, then paragraphs, sentences, lines and words."""
+sentence = partial(SpanChunker, "sentence", defaults=(256, 32), ranks=("sentence", "part", "word"))
+"""Fills chunks with sentences; table rows and list items count as such."""
+code = partial(
+    SpanChunker, "code", defaults=(256, 0), ranks=("definition", "paragraph", "line", "word")
+)
+"""For any language: an unindented line after a blank line is a definition."""
+page = partial(SpanChunker, "page", defaults=(512, 0), regions=_pages)
+"""One chunk per page, or several if the page is larger than SIZE."""
+heading = partial(SpanChunker, "heading", defaults=(256, 32), regions=_sections)
+"""Cuts at every heading, and within sections as `recursive` does."""
 
 SLIDES = frozenset({"pptx"})
 SHEETS = frozenset({"xlsx"})
@@ -93,7 +78,7 @@ class SectionChunker:
     def chunk(self, document: Document) -> list[Chunk]:
         cutter = Cutter(document, self._tokenizer, strict=True)
         size, overlap = self._size, self._overlap
-        if self._finer and _is_long(document.text, LONG * size, cutter.tokens):
+        if self._finer and _is_long(document.text, LONG * size, cutter):
             size, overlap = max(SMALLEST_CHUNK, size // 2), 0
         cuts = (
             cut
@@ -103,12 +88,12 @@ class SectionChunker:
         return ChunkBuilder(document, self.id, common_headings=True).make(cuts)
 
 
-def _is_long(text: str, size: int, tokens: Callable[[Span], int]) -> bool:
+def _is_long(text: str, size: int, cutter: Cutter) -> bool:
     """Whether a text has more than `size` tokens; most texts need not be read to know that they
     have not, since each token of ASCII has a character of its own.
     """
     is_short = len(text) <= size and text.isascii()
-    return not is_short and tokens(Span(0, len(text))) > size
+    return not is_short and cutter.all_tokens > size
 
 
 section = partial(SectionChunker, "section")

@@ -116,15 +116,15 @@ class Structure:
         first = bisect_right(self._heading_starts, span.start)
         last = bisect_left(self._heading_starts, span.end)
         inner = {*self._heading_starts[first:last], *self._ends_within(span)}
-        found: list[tuple[int, tuple[str, ...]]] = []
+        headings: list[tuple[int, tuple[str, ...]]] = []
         for start, end in pairwise([span.start, *sorted(inner), span.end]):
             path = self.heading_path(start)
-            is_new = not found or found[-1][1] != path
+            is_new = not headings or headings[-1][1] != path
             if is_new and not self._is_blank(start, end, bare=end < span.end):
-                found.append((start, path))
-        parts = pairwise([*(start for start, _ in found), span.end])
+                headings.append((start, path))
+        parts = pairwise([*(start for start, _ in headings), span.end])
         described = []
-        for (_, path), part in zip(found, parts, strict=True):
+        for (_, path), part in zip(headings, parts, strict=True):
             element = self._element(Span(*part))
             ranges = element.get("row_range"), element.get("item_range")
             described.append(ChunkSection(part[0], path, *ranges))
@@ -158,14 +158,14 @@ class Structure:
             if block.start >= span.end:
                 break
             shared.append((min(block.end, span.end) - max(block.start, span.start), block))
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for length, block in sorted(shared, key=lambda pair: -pair[0]):
             if 2 * length > span.end - span.start:
-                found["element"] = block.kind
+                fields["element"] = block.kind
             if block.kind != "code":
                 name = "row_range" if block.kind == "table" else "item_range"
-                found.setdefault(name, _part_range(block, span))
-        return found
+                fields.setdefault(name, _part_range(block, span))
+        return fields
 
 
 def _numbers(row: str) -> float:

@@ -15,7 +15,7 @@ from lagotto._internal.locations import (
     file_of,
     is_address,
     is_missing_file,
-    is_served,
+    is_web_address,
     mask_location,
 )
 from lagotto.cli.options import BaseOptions, MakingOptions
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def open_base(base: BaseOptions, making: MakingOptions | None = None) -> KnowledgeBase:
     """The base, created if it does not exist; one on a server has the same methods."""
     chosen = {"embedder": base.embedder, **({} if making is None else asdict(making))}
-    if is_served(base.kb):
+    if is_web_address(base.kb):
         from lagotto.base.client import open as open_anywhere
 
         return cast("KnowledgeBase", open_anywhere(base.kb, **chosen))
@@ -105,8 +105,8 @@ def check_exists(location: str) -> None:
         return
     check_path(location.removeprefix(FILE_SCHEME))
     if is_missing_file(location):
-        shown = mask_location(location.removeprefix(FILE_SCHEME))
+        path = mask_location(location.removeprefix(FILE_SCHEME))
         raise StoreError(
-            f"there is no base at {shown}; create one with `lagotto --kb {quote(shown)} add PATH`, "
+            f"there is no base at {path}; create one with `lagotto --kb {quote(path)} add PATH`, "
             "or pass the location of another with --kb"
         )

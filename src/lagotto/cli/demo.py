@@ -66,10 +66,10 @@ def demo(
     if not kb and not keep:
         location = "demo.db"
         typer.echo(f"\nKeep these documents:  lagotto demo --kb {location}")
-    shown, question = quote(mask_location(location)), (chosen or outcomes)[0].question.question
+    address, question = quote(mask_location(location)), (chosen or outcomes)[0].question.question
     typer.echo(
-        f'\nTry next:  lagotto --kb {shown} retrieve "{question}" --explain\n'
-        f'           lagotto --kb {shown} context "{question}" --max-tokens 500\n'
+        f'\nTry next:  lagotto --kb {address} retrieve "{question}" --explain\n'
+        f'           lagotto --kb {address} context "{question}" --max-tokens 500\n'
         "           lagotto add YOUR_FOLDER, then lagotto retrieve YOUR_QUESTION"
     )
 

@@ -47,8 +47,8 @@ def find_document(kb: KnowledgeBase, name: str, *, collection: str | None) -> Do
     """The one document that `name` stands for, without its text."""
     from lagotto.base.protocol import documents_called, only_document
 
-    found = kb.run(documents_called(kb.base, name, collection=collection))
-    return only_document(name, found) or _raise_unknown(kb, name, collection)
+    matches = kb.run(documents_called(kb.base, name, collection=collection))
+    return only_document(name, matches) or _raise_unknown(kb, name, collection)
 
 
 def _raise_unknown(kb: KnowledgeBase, name: str, collection: str | None) -> NoReturn:
@@ -68,21 +68,21 @@ def list_documents(
 ) -> None:
     """List documents by path."""
     with open_existing(base) as kb:
-        found = kb.documents(collection=collection, filters=parse_filters(filters))
-        known = {} if found or collection is None else kb.collections()
-    found.sort(key=lambda document: (document.source, document.title or "", document.id))
-    if known and collection not in known:
-        say(f"warning: there is no collection {collection!r}{did_you_mean(str(collection), known)}")
+        documents = kb.documents(collection=collection, filters=parse_filters(filters))
+        names = {} if documents or collection is None else kb.collections()
+    documents.sort(key=lambda document: (document.source, document.title or "", document.id))
+    if names and collection not in names:
+        say(f"warning: there is no collection {collection!r}{did_you_mean(str(collection), names)}")
     if as_json:
-        print_json([document.model_dump(mode="json", exclude=UNLISTED) for document in found])
+        print_json([document.model_dump(mode="json", exclude=UNLISTED) for document in documents])
         return
-    if not found:
+    if not documents:
         say("no documents")
         return
     from lagotto.cli.render import print_table
 
     rows = []
-    for each in found:
+    for each in documents:
         updated = f"{each.updated_at:%Y-%m-%d}" if each.updated_at else ""
         source = from_here(each.source)
         texts = (source, each.title, each.kind, each.language, updated, each.id)
@@ -169,11 +169,11 @@ def remove(
             chosen = [each for name in names for each in _named(kb, name, collection, where)]
         else:
             chosen = kb.documents(filters=where, collection=collection)
-        found = {document.ref: document for document in chosen}
-        if found and not yes:
-            _confirm(list(found.values()), kb.base.location)
+        by_ref = {document.ref: document for document in chosen}
+        if by_ref and not yes:
+            _confirm(list(by_ref.values()), kb.base.location)
         by_collection: dict[str, list[str]] = {}
-        for home, document_id in found:
+        for home, document_id in by_ref:
             by_collection.setdefault(home, []).append(document_id)
         gone = [
             name
@@ -192,18 +192,18 @@ def _named(
     """The documents to remove; ConfigError if `name` stands for none of them."""
     from lagotto.filters import And, In
 
-    found = find_documents(kb, name, collection=collection)
+    matches = find_documents(kb, name, collection=collection)
     if filters is None:
-        return found
-    named = In("document_id", [document.id for document in found])
-    kept = kb.documents(filters=And(named, filters), collection=collection)
-    if not kept:
+        return matches
+    named = In("document_id", [document.id for document in matches])
+    documents = kb.documents(filters=And(named, filters), collection=collection)
+    if not documents:
         raise ConfigError(f"the filter leaves out {name!r}; nothing was removed")
-    return kept
+    return documents
 
 
-def _confirm(found: list[Document], location: str) -> None:
-    count = counted(len(found), "document")
+def _confirm(documents: list[Document], location: str) -> None:
+    count = counted(len(documents), "document")
     if not sys.stdin.isatty():
         raise ConfigError(
             f"this removes {count} from {location}; pass --yes to confirm, since stdin "
@@ -211,7 +211,7 @@ def _confirm(found: list[Document], location: str) -> None:
         )
     from lagotto.base.protocol import described
 
-    say(described(found))
+    say(described(documents))
     if not typer.confirm(f"Remove {count} from {location}?", err=True):
         say("nothing was removed")
         raise typer.Exit(1)

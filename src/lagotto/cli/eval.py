@@ -49,20 +49,20 @@ def evaluate(
         judged = _judged_queries(kb, folder, queries)
         _check_documents(kb, judged, how.collection)
         with _bar(len(judged) * len(systems)) as progress:
-            found = evals.evaluate(kb, judged, systems, progress=progress)
+            evaluation = evals.evaluate(kb, judged, systems, progress=progress)
         marked = evals.read_spans(folder) if folder is not None else []
         reference = list(systems)[-1]
         packs = evals.evaluate_packs(kb, marked[:queries], systems[reference]) if marked else []
     if not as_json:
-        warn(found.degraded)
-        _print(found, packs, reference=reference)
+        warn(evaluation.degraded)
+        _print(evaluation, packs, reference=reference)
         return
-    systems_found = []
-    for row in found.systems:
+    system_rows = []
+    for row in evaluation.systems:
         difference = row.difference and row.difference._asdict()
-        systems_found.append(asdict(row) | {"ndcg": row.ndcg._asdict(), "difference": difference})
+        system_rows.append(asdict(row) | {"ndcg": row.ndcg._asdict(), "difference": difference})
     evidence = {"evidence": [asdict(row) for row in packs]} if packs else {}
-    print_json({**asdict(found), "systems": systems_found, **evidence})
+    print_json({**asdict(evaluation), "systems": system_rows, **evidence})
 
 
 @contextmanager
@@ -110,8 +110,8 @@ def _judged_queries(kb: KnowledgeBase, folder: Path | None, most: int | None) ->
 def _check_documents(kb: KnowledgeBase, judged: list[JudgedQuery], collection: str | None) -> None:
     """Say how many relevant documents the base lacks: searches can't find these."""
     relevant = {document_id for query in judged for _, document_id in query.relevant()}
-    held = kb.documents(filters={"document_id": sorted(relevant)}, collection=collection)
-    missing = relevant - {document.id for document in held}
+    existing = kb.documents(filters={"document_id": sorted(relevant)}, collection=collection)
+    missing = relevant - {document.id for document in existing}
     if relevant and missing == relevant:
         raise ConfigError(
             "none of the relevant documents is in the base; documents keep their ids with "
@@ -122,17 +122,17 @@ def _check_documents(kb: KnowledgeBase, judged: list[JudgedQuery], collection: s
         say(f"warning: {len(missing)} of {count} are not in the base, and count as not found")
 
 
-def _print(found: Evaluation, packs: list[EvidenceScores], *, reference: str) -> None:
+def _print(evaluation: Evaluation, packs: list[EvidenceScores], *, reference: str) -> None:
     from lagotto.cli.render import print_table
 
     columns = ("", "nDCG@10", "MRR@10", "recall@100", f"nDCG@10 minus {reference}")
     rows = []
-    for row in found.systems:
-        difference = _shown(row.difference, sign="+") if row.difference else ""
+    for row in evaluation.systems:
+        difference = _interval(row.difference, sign="+") if row.difference else ""
         ranks = f"{row.reciprocal_rank:.4f}", f"{row.recall:.4f}"
-        rows.append((row.name, _shown(row.ndcg), *ranks, difference))
+        rows.append((row.name, _interval(row.ndcg), *ranks, difference))
     print_table(stdout(), columns, rows, whole="")
-    say(f"queries: {found.queries:,}; in brackets, intervals of 95 %")
+    say(f"queries: {evaluation.queries:,}; in brackets, intervals of 95 %")
     if packs:
         heads = (f"packs, {reference}", "evidence", "tokens")
         sizes = [
@@ -141,6 +141,6 @@ def _print(found: Evaluation, packs: list[EvidenceScores], *, reference: str) ->
         print_table(stdout(), heads, sizes, whole="")
 
 
-def _shown(measured: Interval, *, sign: str = "") -> str:
+def _interval(measured: Interval, *, sign: str = "") -> str:
     mean, low, high = (f"{value:{sign}.4f}" for value in measured)
     return f"{mean} [{low}, {high}]"

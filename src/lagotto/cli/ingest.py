@@ -83,10 +83,10 @@ def say_problems(report: AddReport, *, verbose: int = 0) -> None:
     """Print notes and failures, on stderr; of many failures the first ones, unless `verbose`."""
     for note in report.notes:
         say(f"note: {note}")
-    shown = report.failures if verbose else report.failures[:MOST_FAILURES]
-    for failure in shown:
+    failures = report.failures if verbose else report.failures[:MOST_FAILURES]
+    for failure in failures:
         say(f"failed: {failure}")
-    if more := len(report.failures) - len(shown):
+    if more := len(report.failures) - len(failures):
         say(f"failed: {more} more; --verbose names all of them")
 
 
@@ -120,28 +120,28 @@ def parse_types(options: Iterable[str]) -> dict[str, Any]:
     from lagotto.readers.base import ColumnType
 
     pairs = [pair for text in options if text != "text" for pair in text.split(",")]
-    found: dict[str, Any] = {}
+    types: dict[str, Any] = {}
     for pair in pairs:
         name, equals, kind = pair.rpartition("=")
         if not name or not equals or kind not in get_args(ColumnType):
-            known = ", ".join(get_args(ColumnType))
+            names = ", ".join(get_args(ColumnType))
             raise ConfigError(
                 f"--types {pair!r} is not NAME=TYPE; write year=integer, for example; "
-                f"types are {known}"
+                f"types are {names}"
             )
-        found[name.strip()] = kind
-    return found
+        types[name.strip()] = kind
+    return types
 
 
 def parse_metadata(pairs: Iterable[str]) -> dict[str, Any]:
     """Metadata from `KEY=VALUE` pairs. A value is JSON (`2024`, `true`, `["a"]`) or else text."""
-    found: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     for pair in pairs:
         key, value = key_value(pair, flag="--metadata", example="year=2024")
-        if key in found:
+        if key in metadata:
             raise ConfigError(f"--metadata sets {key!r} twice; for several values pass a JSON list")
-        found[key] = value
-    return found
+        metadata[key] = value
+    return metadata
 
 
 def add(

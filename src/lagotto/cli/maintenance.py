@@ -42,67 +42,67 @@ if TYPE_CHECKING:
 def info(base: BaseOptions, as_json: bool = AS_JSON) -> None:
     """Show the size of a knowledge base and what it was made with."""
     with open_existing(base) as kb:
-        found = kb.info()
+        store_info = kb.info()
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(store_info.model_dump(mode="json"))
         return
     from rich.filesize import decimal
 
     from lagotto.cli.render import print_fields
 
-    collections = (f"{name} ({count})" for name, count in found.collections.items())
-    details = [found.embedder] if found.embedder else []
-    details += [f"dimension {found.dimension}"] if found.dimension else []
-    model = found.model_id
+    collections = (f"{name} ({count})" for name, count in store_info.collections.items())
+    details = [store_info.embedder] if store_info.embedder else []
+    details += [f"dimension {store_info.dimension}"] if store_info.dimension else []
+    model = store_info.model_id
     if model and details:
         model = f"{model} ({', '.join(details)})"
     fields = {
-        "base": found.location,
-        "documents": str(found.documents),
-        "chunks": str(found.chunks),
+        "base": store_info.location,
+        "documents": str(store_info.documents),
+        "chunks": str(store_info.chunks),
         "collections": ", ".join(collections),
-        "languages": _languages(found),
+        "languages": _languages(store_info),
         # by its name and as it was named: `all-MiniLM-L6-v2 (minilm)`
         "embedder": model,
-        "chunker": found.chunker_id,
-        "text index": found.text_index,
+        "chunker": store_info.chunker_id,
+        "text index": store_info.text_index,
         # one behind a network; the usual ones are not worth a line
-        "vectors in": found.vector_index if ":" in (found.vector_index or "") else "",
-        "not indexed": _not_indexed(found),
-        "size": decimal(found.bytes_on_disk),
+        "vectors in": store_info.vector_index if ":" in (store_info.vector_index or "") else "",
+        "not indexed": _not_indexed(store_info),
+        "size": decimal(store_info.bytes_on_disk),
     }
     print_fields(stdout(), {name: one_line(value) for name, value in fields.items()})
-    warn((*found.degraded, *_unknown_languages(found)))
+    warn((*store_info.degraded, *_unknown_languages(store_info)))
 
 
-def _unknown_languages(found: StoreInfo) -> list[str]:
+def _unknown_languages(store_info: StoreInfo) -> list[str]:
     """What the embedder does not know of the base, if the embedder is a known model."""
     from lagotto.embedders.base import unknown_languages
     from lagotto.embedders.catalog import MODELS
 
-    if (model := MODELS.get(found.embedder or "")) is None:
+    if (model := MODELS.get(store_info.embedder or "")) is None:
         return []
-    note = unknown_languages(model.config.info, found.by_language, total=found.documents)
+    note = unknown_languages(model.config.info, store_info.by_language, total=store_info.documents)
     return [note] if note else []
 
 
-def _not_indexed(found: StoreInfo) -> str:
+def _not_indexed(store_info: StoreInfo) -> str:
     """The indexes that the next search has to bring up to date before it can answer.
 
     Fewer changes are read from the base as if they were indexed.
     """
     from lagotto.indexes.overlay import MOST_CHUNKS
 
-    behind = {index.role: index.changes - index.applied_seq for index in found.indexes}
+    behind = {index.role: index.changes - index.applied_seq for index in store_info.indexes}
     late = [f"{counted(n, 'change')} ({role})" for role, n in behind.items() if n > MOST_CHUNKS]
     return f"{', '.join(late)}; the next search indexes them first" if late else ""
 
 
-def _languages(found: StoreInfo) -> str:
-    languages = ", ".join(found.languages)
-    if not found.of_unknown_language:
+def _languages(store_info: StoreInfo) -> str:
+    languages = ", ".join(store_info.languages)
+    if not store_info.of_unknown_language:
         return languages
-    documents = counted(found.of_unknown_language, "document")
+    documents = counted(store_info.of_unknown_language, "document")
     if not languages:
         return f"unknown for {documents}, which are not stemmed"
     return f"{languages}; unknown for {documents}, stemmed as most of the collection"
@@ -141,8 +141,8 @@ async def _findings(location: str, *, duplicates: bool) -> tuple[list[Finding], 
                 return await store.check(), []
             from lagotto.base.duplicates import duplicate_findings, find_duplicates
 
-            found = await find_duplicates(store)
-            return [*await store.check(), *duplicate_findings(found)], found
+            copies = await find_duplicates(store)
+            return [*await store.check(), *duplicate_findings(copies)], copies
     except StoreError as exc:
         return [Finding(level="problem", what=str(exc))], []
 
@@ -217,11 +217,11 @@ def synonyms(
             count = kb.set_synonyms(text, collection=collection)
             print_json({"groups": count}) if as_json else say(counted(count, "group"))
             return
-        found = kb.synonyms()
+        by_collection = kb.synonyms()
     if as_json:
-        print_json(found)
+        print_json(by_collection)
         return
-    for name, groups in found.items():
+    for name, groups in by_collection.items():
         typer.echo(f"# {printable(name)}")
         for group in groups:
             typer.echo(printable(", ".join(group)))

@@ -99,11 +99,11 @@ def presets(
         else:
             typer.echo(preset.toml, nl=False)
         return
-    found = [load_preset(name) for name in preset_names()]
+    all_presets = [load_preset(name) for name in preset_names()]
     if as_json:
-        print_json([preset.model_dump(exclude={"toml"}) for preset in found])
+        print_json([preset.model_dump(exclude={"toml"}) for preset in all_presets])
         return
     from lagotto.cli.render import print_table
 
-    rows = [(preset.name, preset.description) for preset in found]
+    rows = [(preset.name, preset.description) for preset in all_presets]
     print_table(stdout(), ("name", "description"), rows, whole="name")

@@ -56,8 +56,8 @@ def parse_filters(filters: Sequence[str] | None) -> Filter | None:
         text if text[:1] == "{" else dict([key_value(text, flag="--filter", example="topic=dogs")])
         for text in map(str.strip, filters)
     ]
-    found = [parse_filter(part) for part in parts]
-    return found[0] if len(found) == 1 else And(*found)
+    conditions = [parse_filter(part) for part in parts]
+    return conditions[0] if len(conditions) == 1 else And(*conditions)
 
 
 def option(help: str, *, default: Any = None, flag: str = "", **settings: Any) -> Any:  # noqa: A002
@@ -171,7 +171,9 @@ class SearchOptions:
     set: list[str] = option(
         "Change one setting: scoring.blend=rrf.", metavar="NAME=VALUE", default=[]
     )
-    reranker: str | None = option("Rerank the best candidates, such as lexical.", metavar="NAME")
+    reranker: str | None = option(
+        "Rerank the best candidates, such as auto; see `models`.", metavar="NAME"
+    )
 
 
 def for_typer(command: Callable[..., None]) -> Callable[..., None]:
@@ -195,14 +197,14 @@ def for_typer(command: Callable[..., None]) -> Callable[..., None]:
     for name, parameter in own.items():
         if name in groups:
             members = get_type_hints(groups[name])
-            found = [
+            entries = [
                 _parameter(each.name, members[each.name], each) for each in fields(groups[name])
             ]
         elif isinstance(parameter.default, Field):
-            found = [_parameter(name, hints[name], parameter.default)]
+            entries = [_parameter(name, hints[name], parameter.default)]
         else:
-            found = [parameter.replace(kind=_KIND, annotation=hints[name])]
-        parameters |= {each.name: each for each in found}
+            entries = [parameter.replace(kind=_KIND, annotation=hints[name])]
+        parameters |= {each.name: each for each in entries}
     parameters["verbose"] = parameters.pop("verbose")  # shown behind the others
     setattr(call, "__signature__", Signature([*parameters.values()]))  # noqa: B010
     call.__annotations__ = {item.name: item.annotation for item in parameters.values()}

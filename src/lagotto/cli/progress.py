@@ -32,6 +32,8 @@ WHOLE_RUN = 86_400.0
 FIRST_LINE = 2.0
 LINE_EVERY = 5.0
 """Seconds until the first line where there is no terminal, and between lines."""
+MANY_FILES, MANY_BYTES = 20, 1_000_000
+"""Work that takes a while: what there is to read is said at once."""
 
 
 class ProgressBar:
@@ -68,7 +70,7 @@ class ProgressBar:
         self._bar.update(self._task, counts=counts, completed=completed, total=total, file=file)
 
     @property
-    def kept(self) -> str:
+    def summary(self) -> str:
         return f"{counted(self.stored, 'document')} stored"
 
 
@@ -79,7 +81,7 @@ def resumable(progress: ProgressBar) -> Iterator[None]:
         with progress:
             yield
     except KeyboardInterrupt as exc:
-        say(f"stopped: {progress.kept}; run the same command again to continue")
+        say(f"stopped: {progress.summary}; run the same command again to continue")
         raise typer.Exit(INTERRUPTED) from exc
 
 
@@ -87,7 +89,7 @@ class RebuildMeter(ProgressBar):
     """The progress of a rebuild."""
 
     @property
-    def kept(self) -> str:
+    def summary(self) -> str:
         return f"the base is unchanged; {counted(self.stored, 'rebuilt document')} kept"
 
     def __call__(self, done: RebuildProgress) -> None:
@@ -120,6 +122,7 @@ class Meter(ProgressBar):
     def __init__(self) -> None:
         super().__init__()
         self._next_line = FIRST_LINE
+        self._started = False
 
     def __call__(self, done: Progress) -> None:
         self.stored = done.added + done.updated + done.unchanged
@@ -128,6 +131,10 @@ class Meter(ProgressBar):
         if done.found:
             counts += f", {done.embedded} of {done.found} chunks, {rate:.0f}/s"
         file = one_line(Path(done.reading).name)
+        is_long = done.files >= MANY_FILES or done.size >= MANY_BYTES
+        if self._bar.disable and is_long and not self._started:
+            say(f"reading {counted(done.files, 'file')}, {done.size / 1e6:.1f} MB")
+        self._started = True
         if self._bar.disable and done.seconds >= self._next_line:
             self._next_line = done.seconds + LINE_EVERY
             share = "" if done.share is None else f", {done.share:.0%}"

@@ -31,7 +31,7 @@ def print_hit(
     """Print rank, score and citation, the scores of the legs, and the part that matches best."""
     _print_heading(console, hit.rank, hit.score, hit.citation)
     legs = hit.breakdown.legs().items()
-    scores = [_leg(leg, found.score, found.rank) for leg, found in legs if found.weight]
+    scores = [_leg(leg, score.score, score.rank) for leg, score in legs if score.weight]
     name = document_name(hit.document_source, hit.document_id)
     print_indented(console, ("  ".join((*scores, name)), "dim"))
     if explain:
@@ -68,13 +68,13 @@ def print_document(
 
 def highlighted(text: str, query: str, *, language: str | None = None) -> Iterator[Part]:
     """The part of `text` that matches `query` best, with the matching words marked."""
-    found = snippet(printable(text), query, language=language)
+    best = snippet(printable(text), query, language=language)
     end = 0
-    for span in found.highlights:
-        yield found.text[end : span.start], ""
-        yield found.text[span.start : span.end], "bold yellow"
+    for span in best.highlights:
+        yield best.text[end : span.start], ""
+        yield best.text[span.start : span.end], "bold yellow"
         end = span.end
-    yield found.text[end:], ""
+    yield best.text[end:], ""
 
 
 def print_parts(console: AnyConsole, *parts: Part, indent: int = 0) -> None:

@@ -97,20 +97,20 @@ def retrieve(
     reason: WhyNot | None = None
     with open_for_a_question(base) as kb:
         if why_not is None:
-            found = kb.retrieve(query, **settings)
+            hits = kb.retrieve(query, **settings)
         else:
             from lagotto.cli.documents import find_document
 
             document = find_document(kb, why_not, collection=how.collection)
             reason = kb.why_not(query, document.id, **settings)
-            found = reason.results
+            hits = reason.results
     if as_json:
-        results = [{**hit.model_dump(mode="json"), "citation": hit.citation} for hit in found]
+        results = [{**hit.model_dump(mode="json"), "citation": hit.citation} for hit in hits]
         answer: dict[str, object] = {
             "query": query,
             "mode": mode_of(settings),
-            "degraded": list(found.degraded),
-            "corrections": {word: list(terms) for word, terms in found.stats.corrections.items()},
+            "degraded": list(hits.degraded),
+            "corrections": {word: list(terms) for word, terms in hits.stats.corrections.items()},
             "results": results,
         }
         if reason is not None:
@@ -119,15 +119,15 @@ def retrieve(
         return
     from lagotto.cli.render import print_hit
 
-    warn(found.degraded)
-    for word, terms in found.stats.corrections.items() if explain else ():
+    warn(hits.degraded)
+    for word, terms in hits.stats.corrections.items() if explain else ():
         say(f"corrected: {word} -> {', '.join(terms)}")
-    for word, others in found.stats.synonyms.items() if explain else ():
+    for word, others in hits.stats.synonyms.items() if explain else ():
         say(f"synonyms: {word} -> {', '.join(others)}")
     console = stdout()
-    for hit in found:
+    for hit in hits:
         print_hit(console, hit, query=query, explain=explain)
-    if not found:
+    if not hits:
         say("nothing was found")
     if reason is not None:
         say(str(reason))
@@ -181,8 +181,8 @@ def context(
     settings = arguments(how)
     with open_for_a_question(base) as kb:
         packing: Any = {"fill": fill or None, "format": format, "counter": counter}
-        asked: Any = {"queries": [query, *more]} if more else {"query": query}
-        pack = kb.context(**asked, max_tokens=max_tokens, **packing, **settings)
+        question: Any = {"queries": [query, *more]} if more else {"query": query}
+        pack = kb.context(**question, max_tokens=max_tokens, **packing, **settings)
     if as_json:
         print_json(pack.model_dump(mode="json"))
         return

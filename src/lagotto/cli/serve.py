@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from lagotto._internal.locations import is_served
+from lagotto._internal.locations import is_web_address
 from lagotto._internal.memory import limit_arenas
 from lagotto.cli.connect import check_exists, open_store
 from lagotto.cli.options import AS_JSON, BaseOptions, argument, option, parse_filters
-from lagotto.cli.output import print_json, say, stdout
+from lagotto.cli.output import one_line, print_json, printable, say, stdout
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def mcp(base: BaseOptions, how: McpOptions) -> None:
         from lagotto.server.serve import serve
         from lagotto.server.settings import ServerSettings
 
-        if is_served(base.kb):
+        if is_web_address(base.kb):
             remedy = "leave --http out to use it by stdio"
             raise ConfigError(f"{base.kb} has MCP itself, at /mcp; {remedy}")
         chosen: dict[str, Any] = {"preset": how.preset, "host": how.host, "port": how.port}
@@ -108,7 +108,7 @@ def mcp(base: BaseOptions, how: McpOptions) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     limit_arenas()
     opened: AsyncBase
-    if is_served(base.kb):
+    if is_web_address(base.kb):
         if base.embedder or how.preset:
             raise ConfigError("--embedder and --preset: the server at this address decides on them")
         from lagotto.base.client import AsyncClient
@@ -157,26 +157,26 @@ def keys(
 async def _keys(location: str, new: KeyOptions, action: str, name: str, *, as_json: bool) -> None:
     from lagotto.server.access import ApiKeys
 
-    wanted: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     if action == "create":
-        wanted = {
+        attributes = {
             "scopes": _words(new.scopes),
             "collections": None if new.collections is None else _words(new.collections),
             "filters": parse_filters(new.filters),
             "expires_at": _moment(new.expires),
         }
     async with open_store(location) as store:
-        known = ApiKeys(store.keyed_values)
+        store_keys = ApiKeys(store.keyed_values)
         if action == "create":
-            secret, key = await known.create(new.name, **wanted)
+            secret, key = await store_keys.create(new.name, **attributes)
         elif action == "revoke":
-            key = await known.revoke(name)
+            key = await store_keys.revoke(name)
         else:
-            found = await known.list()
+            all_keys = await store_keys.list()
     if action == "list":
-        _print_keys(found, as_json=as_json)
+        _print_keys(all_keys, as_json=as_json)
     elif action == "revoke":
-        typer.echo(f"{key.id} ({key.name}) is revoked")
+        typer.echo(printable(f"{key.id} ({key.name}) is revoked"))
     elif as_json:
         print_json({**key.model_dump(mode="json"), "key": secret})
     else:
@@ -184,20 +184,20 @@ async def _keys(location: str, new: KeyOptions, action: str, name: str, *, as_js
         say(f"{key.id} ({key.name}); the key is shown this once and not stored")
 
 
-def _print_keys(found: list[ApiKey], *, as_json: bool) -> None:
+def _print_keys(api_keys: list[ApiKey], *, as_json: bool) -> None:
     now = datetime.now(UTC)
     if as_json:
-        print_json([{**key.model_dump(mode="json"), "state": key.state(now)} for key in found])
+        print_json([{**key.model_dump(mode="json"), "state": key.state(now)} for key in api_keys])
         return
     from lagotto.cli.render import print_table
 
     rows = []
-    for key in found:
+    for key in api_keys:
         parts = [", ".join(key.collections)] if key.collections is not None else []
         parts += [json.dumps(key.filters, ensure_ascii=False)] if key.filters else []
         expires = f"{key.expires_at:%Y-%m-%d}" if key.expires_at is not None else "never"
         scopes, sees = ",".join(key.scopes), " and ".join(parts) or "all"
-        rows.append((key.id, key.name, key.state(now), expires, scopes, sees))
+        rows.append((key.id, one_line(key.name), key.state(now), expires, scopes, one_line(sees)))
     print_table(stdout(), ("id", "name", "state", "expires", "scopes", "sees"), rows)
 
 

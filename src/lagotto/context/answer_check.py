@@ -129,15 +129,15 @@ def check_answer(
     sources = _sources(pack)
     bracketed = _in_square_brackets(answer, sources)
     quoted = quotations(bracketed)
-    found = []
+    claim_list = []
     for span in _sentences(bracketed, quoted):
         claim = _claim(bracketed, span, quoted, sources)
         cited = [sources[marker].text for marker in claim.markers if marker in sources]
         changes: dict[str, Any] = {"text": answer[claim.start : claim.end]}  # in its own words
         if judge and cited:
             changes["follows"] = judge(_MARKER.sub("", claim.text).strip(), cited)
-        found.append(claim.model_copy(update=changes))
-    claims = tuple(found)
+        claim_list.append(claim.model_copy(update=changes))
+    claims = tuple(claim_list)
     named = dict.fromkeys(_markers(bracketed, sources))
     return AnswerCheck(
         claims=claims,
@@ -149,7 +149,7 @@ def check_answer(
     )
 
 
-def _in_square_brackets(answer: str, known: Collection[int]) -> str:
+def _in_square_brackets(answer: str, markers: Collection[int]) -> str:
     """The answer with markers in other brackets as [1], every character at its offset.
 
     A number in parentheses is a marker if there is such a passage, and not where a line starts.
@@ -161,17 +161,17 @@ def _in_square_brackets(answer: str, known: Collection[int]) -> str:
 
     def known_only(match: re.Match[str]) -> str:
         number = match[1] or match[2]
-        return f"[{number}]" if int(number) in known else match[0]
+        return f"[{number}]" if int(number) in markers else match[0]
 
     return _PARENTHESES.sub(known_only, _OTHER_BRACKETS.sub(squared, answer))
 
 
-def _missing(said: str, cited: Sequence[FoldedText]) -> Iterator[str]:
-    known = set().union(*(one.numbers for one in cited))
-    yield from (written for value, written in numbers(said).items() if value not in known)
+def _missing(claim: str, cited: Sequence[FoldedText]) -> Iterator[str]:
+    cited_values = set().union(*(one.numbers for one in cited))
+    yield from (token for value, token in numbers(claim).items() if value not in cited_values)
     words = set().union(*(one.words for one in cited))
     if all(one.has_names for one in cited):
-        for name in names(said):
+        for name in names(claim):
             parts = {name.casefold(), *name.casefold().split("-")}
             if not parts & words:
                 yield name
@@ -182,18 +182,18 @@ class FoldedText:
 
     def __init__(self, text: str, *, start: int = 0, label: str = "") -> None:
         self.text = text
-        self._shown = f"{label}\n{text}"
+        self._with_label = f"{label}\n{text}"
         self._folded, self._offsets = _folded(text)
         self._start = start
-        self._found: dict[str, Span | None] = {}
+        self._spans: dict[str, Span | None] = {}
 
     @cached_property
     def numbers(self) -> set[str]:
-        return all_numbers(self._shown)
+        return all_numbers(self._with_label)
 
     @cached_property
     def words(self) -> set[str]:
-        return words_of(self._shown)
+        return words_of(self._with_label)
 
     @cached_property
     def has_names(self) -> bool:
@@ -201,15 +201,15 @@ class FoldedText:
 
     def locate(self, quote: str) -> Span | None:
         """The span of the text that `quote` quotes, None if there is none."""
-        wanted = _folded(quote)[0].strip(_EDGES)
-        if wanted not in self._found:
-            at = self._folded.find(wanted) if wanted else -1
+        folded = _folded(quote)[0].strip(_EDGES)
+        if folded not in self._spans:
+            at = self._folded.find(folded) if folded else -1
             span = None
             if at >= 0:
-                last = self._offsets[at + len(wanted) - 1]
+                last = self._offsets[at + len(folded) - 1]
                 span = Span(self._start + self._offsets[at], self._start + last + 1)
-            self._found[wanted] = span
-        return self._found[wanted]
+            self._spans[folded] = span
+        return self._spans[folded]
 
 
 def _sources(pack: ContextPack) -> dict[int, FoldedText]:
@@ -287,25 +287,25 @@ def _claim(
     )
 
 
-def _markers(text: str, known: Iterable[int]) -> Iterator[int]:
+def _markers(text: str, existing: Iterable[int]) -> Iterator[int]:
     """The numbers that markers name; of a range its ends, and those between that are known."""
     for match in _MARKER.finditer(text):
         for part in _SEPARATOR.split(match[1]):
             first, *rest = (int(number) for number in _DASH.split(part))
             last = rest[0] if rest else first
             yield first
-            yield from (marker for marker in known if first < marker < last)
+            yield from (marker for marker in existing if first < marker < last)
             yield last
 
 
 def quotations(text: str) -> list[Span]:
     """The spans of quoted words, without the marks around them."""
-    found = []
+    spans = []
     for match in _QUOTED.finditer(text):
         kind = match.lastgroup
         if kind and _folded(match[kind])[0].strip(_EDGES):
-            found.append(Span(*match.span(kind)))
-    return found
+            spans.append(Span(*match.span(kind)))
+    return spans
 
 
 def _folded(text: str) -> tuple[str, list[int]]:
@@ -352,10 +352,10 @@ _NOUNS_CAPITALISED = 0.2
 
 def numbers(text: str) -> dict[str, str]:
     """The numbers of a text as they are written, by their value."""
-    found: dict[str, str] = {}
+    by_value: dict[str, str] = {}
     for match in _NUMBER.finditer(_ENUMERATION.sub("", text)):
-        found.setdefault(_value(match[0]), match[0])
-    return found
+        by_value.setdefault(_value(match[0]), match[0])
+    return by_value
 
 
 def all_numbers(text: str) -> set[str]:
@@ -374,11 +374,11 @@ def names(text: str) -> list[str]:
 def words_of(text: str) -> set[str]:
     """The words of a text, and the names of months in its dates: 2025-03-04 has March."""
     names = {number: name for name, number in _MONTHS.items()}
-    found = {_bare(match[0]).casefold() for match in _NAME_WORD.finditer(text)}
-    found.update(
+    words = {_bare(match[0]).casefold() for match in _NAME_WORD.finditer(text)}
+    words.update(
         names[_value(month)] for month in _ISO_MONTH.findall(text) if _value(month) in names
     )
-    return found | {part for word in found for part in word.split("-")}
+    return words | {part for word in words for part in word.split("-")}
 
 
 def capitalises_nouns(text: str) -> bool:

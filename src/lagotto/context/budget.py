@@ -78,8 +78,8 @@ def fit(
     least = min(minimum, sum(piece.role == "primary" for piece in pieces))
     if not fits(strongest(least)):
         return shortened_to_fit(strongest(least), fits)
-    taken = takewhile(take, (pieces[index] for index in with_checkpoints(order)))
-    number = max(least, sum(1 for _ in taken))
+    estimate = takewhile(take, (pieces[index] for index in with_checkpoints(order)))
+    number = max(least, sum(1 for _ in estimate))
     while number > least and not fits(strongest(number)):
         number -= 1
     while number < len(order) and fits(strongest(number + 1)):
@@ -182,10 +182,9 @@ def most_telling(
     text = piece.chunk.text
     boundaries = Boundaries(text)
     starts = {int(at) for kind in ("sentence", "line") for at in boundaries.of(kind)}
-    inner = {at for at in starts if text[:at].strip() and text[at:].strip()}
-    edges = sorted({0, len(text)} | inner)
-    told = [sum(start <= word.start < end for word in words) for start, end in pairwise(edges)]
-    first = max(range(len(told)), key=lambda index: (told[index], -index))
+    edges = sorted({0, len(text)} | starts)
+    counts = [sum(start <= word.start < end for word in words) for start, end in pairwise(edges)]
+    first = max(range(len(counts)), key=lambda index: (counts[index], -index))
     last = first + 1
 
     def part(first: int, last: int) -> Piece:
@@ -193,11 +192,11 @@ def most_telling(
         start = edges[first] + len(inside) - len(inside.lstrip())
         return clipped(piece, Span(start, edges[first] + len(inside.rstrip())))
 
-    if not any(told) or not fits(part(first, last)):
+    if not any(counts) or not fits(part(first, last)):
         return None
     while True:
-        sides = [(told[last], first, last + 1)] if last < len(told) else []
-        sides += [(told[first - 1], first - 1, last)] if first else []
+        sides = [(counts[last], first, last + 1)] if last < len(counts) else []
+        sides += [(counts[first - 1], first - 1, last)] if first else []
         wider = [(a, b) for _, a, b in sorted(sides, key=lambda side: -side[0]) if fits(part(a, b))]
         if not wider:
             return part(first, last)

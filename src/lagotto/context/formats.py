@@ -26,8 +26,9 @@ _INVISIBLE = (
     r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5"
     r"\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
     r"\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    r"\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 )
-"""Unicode's Default_Ignorable_Code_Point, and control characters."""
+"""Unicode's Default_Ignorable_Code_Point, control characters, and combining marks."""
 _BACKTICKS = re.compile("`+")
 _MARKDOWN = re.compile(r"([\\`*\[\]<])")
 

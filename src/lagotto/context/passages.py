@@ -12,7 +12,7 @@ from typing import Literal
 from lagotto._internal.concurrency import with_checkpoints
 from lagotto.documents import Chunk, ChunkSection, DocumentRef, Location, common_path
 from lagotto.prefs import CiteBy, ContextPrefs
-from lagotto.results import RetrievalResult, cited_row, format_citation
+from lagotto.results import RetrievalResult, cited_row, format_citation, with_copies
 
 Range = tuple[int, int]
 
@@ -21,10 +21,10 @@ Known = Mapping[DocumentRef, Sequence[Chunk]]
 
 
 def by_document(chunks: Iterable[Chunk]) -> Known:
-    known: dict[DocumentRef, dict[str, Chunk]] = {}
+    by_ref: dict[DocumentRef, dict[str, Chunk]] = {}
     for chunk in chunks:
-        known.setdefault(chunk.document_ref, {})[chunk.id] = chunk
-    return {name: tuple(found.values()) for name, found in known.items()}
+        by_ref.setdefault(chunk.document_ref, {})[chunk.id] = chunk
+    return {name: tuple(by_id.values()) for name, by_id in by_ref.items()}
 
 
 def expand(results: Sequence[RetrievalResult], known: Known, prefs: ContextPrefs) -> list[Piece]:
@@ -34,13 +34,13 @@ def expand(results: Sequence[RetrievalResult], known: Known, prefs: ContextPrefs
     A hit that is not among the known chunks stands for itself.
     """
     families = [_family(result, known, prefs) for result in with_checkpoints(results)]
-    found: dict[PieceName, Piece] = {}
+    pieces: dict[PieceName, Piece] = {}
     for by_role in zip(*families, strict=True):
         for piece in chain.from_iterable(by_role):
-            former = found.get(piece.name)
+            former = pieces.get(piece.name)
             if former is None or piece.weakness < former.weakness:
-                found[piece.name] = piece
-    return list(found.values())
+                pieces[piece.name] = piece
+    return list(pieces.values())
 
 
 def _family(
@@ -67,7 +67,7 @@ def primary_of(hit: RetrievalResult, known: Known) -> Piece:
     name = hit.child_id or hit.chunk_id
     chunks = known.get(hit.document_ref, ())
     stored = next((chunk for chunk in chunks if chunk.id == name), None)
-    return Piece(stored or _standing_alone(hit), "primary", hit)
+    return Piece(stored or _standing_alone(hit), "primary", hit, also_in=hit.also_in)
 
 
 def _standing_alone(hit: RetrievalResult) -> Chunk:
@@ -90,11 +90,11 @@ def expand_neighbors(
 
     `all_chunks` are those of the chunk's document, in any order; the others don't count.
     """
-    wanted = prefs or ContextPrefs()
-    near = siblings(chunk, all_chunks, count=wanted.neighbor_same_page)
-    across = cross_page(chunk, all_chunks, count=wanted.neighbor_cross_page)
-    found = {item.id: item for item in (chunk, *near, *across)}
-    return sorted(found.values(), key=lambda item: (item.start, item.end))
+    options = prefs or ContextPrefs()
+    near = siblings(chunk, all_chunks, count=options.neighbor_same_page)
+    across = cross_page(chunk, all_chunks, count=options.neighbor_cross_page)
+    by_id = {item.id: item for item in (chunk, *near, *across)}
+    return sorted(by_id.values(), key=lambda item: (item.start, item.end))
 
 
 def siblings(chunk: Chunk, all_chunks: Sequence[Chunk], *, count: int) -> list[Chunk]:
@@ -251,7 +251,7 @@ class PackPassage:
             label = format_citation(hit.document_id, self.location, title=hit.document_title)
         else:
             label = format_citation(hit.document_name, self.location)
-        return f"{label} | Also in: {', '.join(self.also_in)}" if self.also_in else label
+        return with_copies(label, self.also_in)
 
     @cached_property
     def also_in(self) -> tuple[str, ...]:
@@ -331,8 +331,8 @@ def _same_section(piece: Piece, other: Piece) -> bool:
 
 def _reach(ranges: Iterable[Range | None]) -> Range | None:
     """From the first to the last of the pages or lines of pieces; None if they have none."""
-    found = [one for one in ranges if one]
-    return (min(first for first, _ in found), max(last for _, last in found)) if found else None
+    pairs = [one for one in ranges if one]
+    return (min(first for first, _ in pairs), max(last for _, last in pairs)) if pairs else None
 
 
 COVERED = 0.92
@@ -341,22 +341,22 @@ COVERED = 0.92
 
 def sections_of(chunks: Iterable[Chunk]) -> list[ChunkSection]:
     """The sections of one stretch of text that `chunks`, in document order, make up."""
-    found: list[ChunkSection] = []
+    sections: list[ChunkSection] = []
     reach = 0
     for chunk in chunks:
         whole = ChunkSection(chunk.start, chunk.heading_path, chunk.row_range, chunk.item_range)
         own = chunk.sections or (whole,)
         edges = [*(section.start for section in own[1:]), chunk.end]
         for section, end in zip(own, edges, strict=True):
-            if found and found[-1].heading_path == section.heading_path:
-                found[-1] = found[-1]._replace(
-                    row_range=joined(found[-1].row_range, section.row_range),
-                    item_range=joined(found[-1].item_range, section.item_range),
+            if sections and sections[-1].heading_path == section.heading_path:
+                sections[-1] = sections[-1]._replace(
+                    row_range=joined(sections[-1].row_range, section.row_range),
+                    item_range=joined(sections[-1].item_range, section.item_range),
                 )
-            elif end > reach or not found:  # the span of a mere title is empty
-                found.append(section._replace(start=max(section.start, reach)))
+            elif end > reach or not sections:  # the span of a mere title is empty
+                sections.append(section._replace(start=max(section.start, reach)))
         reach = max(reach, chunk.end)
-    return found
+    return sections
 
 
 def covering(sections: Sequence[ChunkSection], end: int) -> ChunkSection:

@@ -56,8 +56,8 @@ class DemoOutcome(Record):
     @property
     def is_answered(self) -> bool:
         """Whether hybrid search has the right document first, and its snippet holds the answer."""
-        found = self.snippet is not None and self.question.evidence in self.snippet.text
-        return self.ranks["hybrid"] == 1 and found
+        has_evidence = self.snippet is not None and self.question.evidence in self.snippet.text
+        return self.ranks["hybrid"] == 1 and has_evidence
 
 
 def questions() -> list[Question]:
@@ -79,14 +79,14 @@ def add_corpus(kb: KnowledgeBase, *, progress: OnProgress | None = None) -> AddR
 
 def ask(kb: KnowledgeBase, question: Question) -> DemoOutcome:
     """Search for a question in each mode; the hit is the best of hybrid search."""
-    found = {
+    hits_by_mode = {
         mode: kb.retrieve(question.question, mode=mode, collection=COLLECTION, top_k=TOP_K)
         for mode in MODES
     }
-    ranks = {mode: document_rank(hits, question.document) for mode, hits in found.items()}
-    hit = next(iter(found["hybrid"]), None)
-    shown = snippet(hit.content, question.question, language=hit.language) if hit else None
-    return DemoOutcome(question=question, ranks=ranks, hit=hit, snippet=shown)
+    ranks = {mode: document_rank(hits, question.document) for mode, hits in hits_by_mode.items()}
+    hit = next(iter(hits_by_mode["hybrid"]), None)
+    passage = snippet(hit.content, question.question, language=hit.language) if hit else None
+    return DemoOutcome(question=question, ranks=ranks, hit=hit, snippet=passage)
 
 
 def pack_for(question: Question, kb: KnowledgeBase) -> ContextPack:

@@ -44,17 +44,17 @@ class CachedEmbedder:
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         keys = [self._key(text, role=role) for text in texts]
         blobs = await asyncio.to_thread(self._file.read, set(keys))
-        found = {
+        vectors = {
             key: np.frombuffer(blob, dtype="<f4").astype(np.float32)
             for key, blob in blobs.items()
             if len(blob) == 4 * self.info.dimension
         }
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in vectors}
         items = list(missing.items())
         for start in range(0, len(items), SLICE):
-            found |= await self._embed_new(dict(items[start : start + SLICE]), role=role)
+            vectors |= await self._embed_new(dict(items[start : start + SLICE]), role=role)
         empty = np.empty((0, self.info.dimension), dtype=np.float32)
-        return np.vstack([empty, *(found[key] for key in keys)])
+        return np.vstack([empty, *(vectors[key] for key in keys)])
 
     async def close(self) -> None:
         await self._inner.close()
@@ -62,10 +62,10 @@ class CachedEmbedder:
     async def _embed_new(self, texts: dict[bytes, str], *, role: Role) -> dict[bytes, Vector]:
         vectors = await self._inner.embed(list(texts.values()), role=role)
         checked(vectors, info=self.info, count=len(texts))
-        made = dict(zip(texts, vectors, strict=True))
-        blobs = {key: vector.astype("<f4").tobytes() for key, vector in made.items()}
+        by_key = dict(zip(texts, vectors, strict=True))
+        blobs = {key: vector.astype("<f4").tobytes() for key, vector in by_key.items()}
         await asyncio.to_thread(self._file.write, blobs)
-        return made
+        return by_key
 
     def _key(self, text: str, *, role: Role) -> bytes:
         head = f"{self.info.model_id}\0{role}\0".encode()

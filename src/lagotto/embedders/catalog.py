@@ -23,7 +23,7 @@ FIFTY = (
 """The languages that the multilingual sentence-transformers were trained on."""
 
 
-def _known(
+def _entries(
     name: str,
     repository: str,
     *,
@@ -41,8 +41,8 @@ def _known(
     `tokenizer` and `weights` are the published hashes, if they are known.
     """
     of_english = {"alphabets": ("LATIN",), "languages": ("en",)}
-    known = of_english if languages == ENGLISH else {"languages": codes}
-    config = kind.model_validate({"model_id": name, "dimension": 384, **known, **settings})
+    coverage = of_english if languages == ENGLISH else {"languages": codes}
+    config = kind.model_validate({"model_id": name, "dimension": 384, **coverage, **settings})
     model = EmbeddingModel(
         name=name,
         repository=repository,
@@ -60,7 +60,7 @@ def _known(
 MODELS: dict[str, EmbeddingModel] = {
     MINILM.name: MINILM,
     MINILM_INT8.name: MINILM_INT8,
-    **_known(
+    **_entries(
         "minilm-l12",
         "sentence-transformers/all-MiniLM-L12-v2",
         megabytes=134,
@@ -69,7 +69,7 @@ MODELS: dict[str, EmbeddingModel] = {
         max_tokens=128,
         pooling="mean",
     ),
-    **_known(
+    **_entries(
         "gte-small",
         "Xenova/gte-small",
         megabytes=134,
@@ -80,7 +80,7 @@ MODELS: dict[str, EmbeddingModel] = {
         pooling="mean",
         cosine_floor=0.75,
     ),
-    **_known(
+    **_entries(
         "bge-small-en-v1.5",
         "BAAI/bge-small-en-v1.5",
         megabytes=134,
@@ -90,7 +90,7 @@ MODELS: dict[str, EmbeddingModel] = {
         query_prefix="Represent this sentence for searching relevant passages: ",
         cosine_floor=0.4,
     ),
-    **_known(
+    **_entries(
         "multilingual-e5-small",
         "intfloat/multilingual-e5-small",
         megabytes=488,
@@ -102,7 +102,7 @@ MODELS: dict[str, EmbeddingModel] = {
         document_prefix="passage: ",
         cosine_floor=0.7,
     ),
-    **_known(
+    **_entries(
         "multilingual",
         "Xenova/paraphrase-multilingual-MiniLM-L12-v2",
         megabytes=136,
@@ -119,7 +119,7 @@ MODELS: dict[str, EmbeddingModel] = {
         model_file=QUANTISED,
         batch_tokens=1,
     ),
-    **_known(
+    **_entries(
         "potion-base-8M",
         "minishlab/potion-base-8M",
         kind=StaticConfig,
@@ -129,7 +129,7 @@ MODELS: dict[str, EmbeddingModel] = {
         tokenizer="e67e803f624fb4d67dea1c730d06e1067e1b14d830e2c2202569e3ef0f70bb50",
         weights="f65d0f325faadc1e121c319e2faa41170d3fa07d8c89abd48ca5358d9a223de2",
     ),
-    **_known(
+    **_entries(
         "potion-retrieval-32M",
         "minishlab/potion-retrieval-32M",
         kind=StaticConfig,
@@ -137,7 +137,7 @@ MODELS: dict[str, EmbeddingModel] = {
         megabytes=130,
         good_for="as potion-base-8M; not measured here",
     ),
-    **_known(
+    **_entries(
         "potion-multilingual-128M",
         "minishlab/potion-multilingual-128M",
         kind=StaticConfig,

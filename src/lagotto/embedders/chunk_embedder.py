@@ -125,8 +125,8 @@ class ChunkEmbedder:
         for start in range(0, len(windows), step):
             some = windows[start : start + step]
             with native_panics("the embedder", NativeEmbeddingError):
-                made = await self.embedder.embed([window.text for window in some], role="document")
-            vectors = checked(made, info=self.embedder.info, count=len(some))
+                raw = await self.embedder.embed([window.text for window in some], role="document")
+            vectors = checked(raw, info=self.embedder.info, count=len(some))
             of_chunks = [window.parts[0].row for window in some]
             np.add.at(rows, np.array(of_chunks, np.int64), vectors)
             if embedded is not None:
@@ -157,7 +157,7 @@ class ChunkEmbedder:
             if len(works) == 1:
                 return [exc]
             alone = [await self.embed_each([work], known=known) for work in works]
-            return [made for each in alone for made in each]
+            return [result for each in alone for result in each]
 
     def _windows(self, works: Works) -> list[_Window]:
         windows: list[_Window] = []
@@ -261,8 +261,8 @@ class _Planner:
 
     def _room(self, chunk: Chunk) -> int:
         header = _header(self._document, chunk, headers=self._headers)
-        (taken,) = self._tokenizer.count([header])
-        return max(self._max_tokens - taken - SPECIAL_TOKENS, self._max_tokens // 2)
+        (header_tokens,) = self._tokenizer.count([header])
+        return max(self._max_tokens - header_tokens - SPECIAL_TOKENS, self._max_tokens // 2)
 
 
 def _header(document: Document, chunk: Chunk, *, headers: bool) -> str:

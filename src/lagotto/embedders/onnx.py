@@ -78,14 +78,14 @@ def read_config(folder: Path) -> OnnxConfig:
     pooling = read_json_object(folder / "1_Pooling" / "config.json")
     limits = read_json_object(folder / "sentence_bert_config.json")
     modes = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
-    found = {
+    values = {
         "model_id": folder.resolve().name,
         "dimension": pooling.get("word_embedding_dimension", model.get("hidden_size")),
         "max_tokens": limits.get("max_seq_length", model.get("max_position_embeddings")),
         "pooling": next((name for name, key in modes.items() if pooling.get(key)), None),
         "model_file": next((name for name in MODEL_FILES if (folder / name).is_file()), None),
     }
-    conventions = {key: value for key, value in found.items() if value is not None}
+    conventions = {key: value for key, value in values.items() if value is not None}
     try:
         return OnnxConfig.model_validate({**conventions, **read_json_object(folder / CONFIG_FILE)})
     except ValidationError as exc:
@@ -127,7 +127,7 @@ class OnnxEmbedder:
 
     def preload(self) -> None:
         """Start to load the model on one of the threads that run it, beside other work."""
-        if not self._session.made:
+        if not self._session.is_loaded:
             self._threads.start(self._session)
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
@@ -153,7 +153,7 @@ class OnnxEmbedder:
 
         EmbeddingError for a graph that pools by itself and has no token vectors.
         """
-        found: dict[int, TokenVectors] = {}
+        by_position: dict[int, TokenVectors] = {}
         shift = len(self._prefix(role))
 
         def split(batch: dict[int, Encoding], hidden: Vectors, _: NDArray[np.int64]) -> None:
@@ -165,10 +165,10 @@ class OnnxEmbedder:
             for (position, encoding), row in zip(batch.items(), hidden, strict=True):
                 spans = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
                 starts, ends = np.maximum(spans - shift, 0).T
-                found[position] = TokenVectors(starts, ends, row[: len(encoding)])
+                by_position[position] = TokenVectors(starts, ends, row[: len(encoding)])
 
         await self._run(texts, split, role=role)
-        return [found[position] for position in range(len(texts))]
+        return [by_position[position] for position in range(len(texts))]
 
     async def close(self) -> None:
         self._session.drop()
@@ -268,7 +268,7 @@ def default_embedder() -> str:
     try:
         shipped = (MINILM.find() / INT8_MODEL).is_file()
     except WeightsError:
-        shipped = False  # whoever runs the model is told what is missing
+        shipped = False  # the user of the model is told what is missing
     return (MINILM_INT8 if shipped else MINILM).name
 
 
@@ -287,20 +287,20 @@ def minilm_int8(folder: str = "") -> OnnxEmbedder:
 
 
 def minilm_files(folder: Path | str = "") -> ModelFiles:
-    found = MINILM.find(Path(folder) if folder else None)
-    return lambda path: MINILM.verified(path, found)
+    origin = MINILM.find(Path(folder) if folder else None)
+    return lambda path: MINILM.verified(path, origin)
 
 
 def minilm_int8_files(folder: Path | str = "") -> ModelFiles:
     """The published tokenizer, and the 8-bit model: shipped, or a copy of the published one."""
-    found = MINILM.find(Path(folder) if folder else None)
+    origin = MINILM.find(Path(folder) if folder else None)
 
     def file(path: str) -> Path:
         if path != MODEL:
-            return MINILM.verified(path, found)
-        if (found / INT8_MODEL).is_file():
-            return MINILM.verified(INT8_MODEL, found)
-        full = partial(MINILM.verified, MODEL, found)
+            return MINILM.verified(path, origin)
+        if (origin / INT8_MODEL).is_file():
+            return MINILM.verified(INT8_MODEL, origin)
+        full = partial(MINILM.verified, MODEL, origin)
         return quantized(full, name=MINILM_INT8.name, cache=own_cache())
 
     return file

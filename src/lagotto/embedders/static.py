@@ -119,10 +119,10 @@ class StaticTable:
 
     def mean(self, tokens: NDArray[np.int64]) -> Vectors:
         """A vector in the direction of the tokens' weighted mean."""
-        known = len(self._table) if self._rows is None else len(self._rows)
-        if len(tokens) and tokens.max() >= known:
+        size = len(self._table) if self._rows is None else len(self._rows)
+        if len(tokens) and tokens.max() >= size:
             raise WeightsError(
-                f"token {tokens.max()} is not in the table of {known} tokens; "
+                f"token {tokens.max()} is not in the table of {size} tokens; "
                 "the tokenizer belongs to another model"
             )
         rows = self._table[tokens if self._rows is None else self._rows[tokens]]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, TypeVarTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from lagotto.filters import Filter
 from lagotto.indexes.folder import size_of
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word
 from lagotto.terms.languages import analyzer_id
+from lagotto.terms.vocabulary import distinct
 
 
 class LogPosition(NamedTuple):
@@ -176,6 +177,12 @@ class Hits:
 NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
 
 
+def keys_of(lists: Iterable[Hits]) -> ChunkKeys:
+    """The keys of several lists, each once, ascending."""
+    keys = np.sort(np.concatenate([NO_HITS.keys, *(hits.keys for hits in lists)]))
+    return keys[np.diff(keys, prepend=-1) > 0]
+
+
 def top_k(keys: ChunkKeys, scores: NDArray[np.float32], k: int) -> Hits:
     """The `k` greatest scores with their keys, greatest first, ties by key."""
     if k < 1:
@@ -193,10 +200,10 @@ def kth_greatest(scores: NDArray[np.float32], k: int) -> np.float32:
     return kth
 
 
-def merge_hits(found: Sequence[Hits], *, k: int) -> Hits:
+def merge_hits(lists: Sequence[Hits], *, k: int) -> Hits:
     """The best `k` of several lists that have no key in common."""
-    keys = np.concatenate([hits.keys for hits in found])
-    return top_k(keys, np.concatenate([hits.scores for hits in found]), k)
+    keys = np.concatenate([hits.keys for hits in lists])
+    return top_k(keys, np.concatenate([hits.scores for hits in lists]), k)
 
 
 def depths(first: int, last: int) -> Iterator[int]:
@@ -223,15 +230,6 @@ class FilterKeys:
     compiled: dict[str, Any] = field(default_factory=dict, repr=False)
     """What indexes have made of the keys, by their names."""
 
-    def mask(self, size: int) -> Mask:
-        """For each key below `size`, whether it is allowed; where keys begin near 0."""
-        known: Mask | None = self.compiled.get("mask")
-        if known is None or len(known) != size:
-            known = np.zeros(size, np.bool_)
-            known[self.keys[self.keys < size]] = True
-            self.compiled["mask"] = known
-        return known
-
     def contains(self, keys: ChunkKeys) -> Mask:
         """For each of `keys`, whether it is allowed."""
         return are_among(keys, self.keys)
@@ -250,6 +248,11 @@ def are_among(keys: NDArray[np.integer], others: NDArray[np.integer]) -> Mask:
         return np.zeros(len(keys), np.bool_)
     dense = int(others.max()) - int(others.min()) < LARGEST_TABLE
     return np.isin(keys, others, kind="table" if dense else "sort")
+
+
+def union(lists: Sequence[NDArray[np.integer]]) -> ChunkKeys:
+    """The keys of several lists, ascending."""
+    return distinct(np.concatenate([np.empty(0, np.int64), *lists]))
 
 
 IMMEDIATE_CHUNKS = 150_000
@@ -281,6 +284,7 @@ class Snapshot(ABC):
 
 
 State = TypeVar("State")
+Args = TypeVarTuple("Args")
 
 
 class EmbeddedSnapshot(Snapshot, Generic[State]):
@@ -300,14 +304,18 @@ class EmbeddedSnapshot(Snapshot, Generic[State]):
         self._changes = changes
         self._repaired = repaired
 
-    async def _ask(self, question: Callable[[State], T], *, brief: bool = False) -> T:
+    async def _ask(
+        self, question: Callable[[State, *Args], T], *args: *Args, brief: bool = False
+    ) -> T:
         """The answer, in a thread unless it takes less time than changing threads does."""
         try:
-            return question(self.state) if brief else await in_thread(question, self.state)
+            if brief:
+                return question(self.state, *args)
+            return await in_thread(question, self.state, *args)
         except IndexDamagedError as exc:
             problem = exc
         self.state = await self._changes.run(lambda: self._repaired(self.state, problem))
-        return await in_thread(question, self.state)
+        return await in_thread(question, self.state, *args)
 
 
 class TextSnapshot(Snapshot):
@@ -334,14 +342,14 @@ class TextSnapshot(Snapshot):
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
         """The document frequency of each word: how many chunks hold one of its terms."""
 
-    async def held(self, terms: Sequence[str], allowed: FilterKeys, *, most: int) -> list[str]:
+    async def present(self, terms: Sequence[str], allowed: FilterKeys, *, most: int) -> list[str]:
         """The first terms, at least `most` if there are so many, that an allowed chunk holds."""
-        held: list[str] = []
+        present: list[str] = []
         for term in terms:
             query = TextQuery(((Term(term),),))
-            if len(held) < most and len(await self.search(query, k=1, allowed=allowed)):
-                held.append(term)
-        return held
+            if len(present) < most and len(await self.search(query, k=1, allowed=allowed)):
+                present.append(term)
+        return present
 
     @abstractmethod
     async def statistics(self) -> TextStatistics:

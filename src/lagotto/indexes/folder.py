@@ -160,9 +160,9 @@ class IndexFolder:
             owner = _owner(self.path)
             if owner is None:
                 refuse_foreign(self.path)
-                made = self.path / f".{INDEX_MARKER}.{uuid4().hex[:8]}"
-                write_file(made, [Marker(base_id=self.base_id).model_dump_json().encode()])
-                made.replace(self.path / INDEX_MARKER)
+                marker = self.path / f".{INDEX_MARKER}.{uuid4().hex[:8]}"
+                write_file(marker, [Marker(base_id=self.base_id).model_dump_json().encode()])
+                marker.replace(self.path / INDEX_MARKER)
             elif owner != self.base_id:
                 raise StoreError(
                     f"{self.path} now holds the indexes of another base; close this base and "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +20,17 @@ from lagotto.indexes.base import (
     FilterKeys,
     Hits,
     LogPosition,
+    Mask,
     TextSnapshot,
     TextStatistics,
     VectorSnapshot,
     are_among,
     depths,
+    is_of,
     merge_hits,
     top_k,
 )
-from lagotto.indexes.bm25 import CountedTerms, idf, text_score
+from lagotto.indexes.bm25 import CountedTerms, idf, term_weight
 from lagotto.indexes.text_query import (
     Likeness,
     Match,
@@ -56,6 +59,13 @@ def is_short(changes: ChangeLog, *, since: LogPosition, most: int | None = None)
     return first is None or first[1] == changes.head.seq
 
 
+class Holders(NamedTuple):
+    """Which chunks hold a term, by their positions among the keys, and how often each does."""
+
+    rows: NDArray[np.intp]
+    counts: NDArray[np.float64]
+
+
 @dataclass(frozen=True, eq=False)
 class NewerChunks:
     """The chunks added after a position, with their terms, and the keys removed since."""
@@ -66,12 +76,8 @@ class NewerChunks:
     removed: ChunkKeys
     removed_holders: dict[Word, int] = field(default_factory=dict)
     """How many of the removed chunks hold a word, as far as an OverlayText has counted them."""
-    _holders: dict[str, frozenset[int]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
-        """What the log has after a position."""
-        return cls.none(since=since).extended(changes, since=since)
+    _holders: dict[str, Holders] = field(default_factory=dict)
+    _lengths: dict[Callable[[int], int], NDArray[np.float64]] = field(default_factory=dict)
 
     @classmethod
     def none(cls, *, since: LogPosition) -> NewerChunks:
@@ -98,7 +104,7 @@ class NewerChunks:
     def extended(self, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
         """The same for a later state of the log, and of the index; only what is new is read."""
         if not self._leads_to(changes, since):
-            return NewerChunks.of(changes, since=since)
+            return NewerChunks.none(since=since).extended(changes, since=since)
         chunks = {key: chunk for key, chunk in self.chunks.items() if key > since.seq}
         for start, stop in changes.ranges(since=max(self.head.seq, since.seq)):
             for text in changes.added_texts(start, stop):
@@ -115,8 +121,7 @@ class NewerChunks:
 
     def _leads_to(self, changes: ChangeLog, since: LogPosition) -> bool:
         """Whether this is an earlier state of the same history."""
-        earlier = self.since.seq <= since.seq and self.head.seq <= changes.head.seq
-        return earlier and changes.token_at(self.head.seq) == self.head.token
+        return self.since.seq <= since.seq and is_of(changes, self.head)
 
     @cached_property
     def mean_length(self) -> float:
@@ -124,23 +129,48 @@ class NewerChunks:
         lengths = [len(chunk.terms) for chunk in self.chunks.values()]
         return sum(lengths) / max(1, len(lengths)) or 1.0
 
-    def holders(self, terms: Iterable[str]) -> set[int]:
-        """The keys of the newer chunks that hold one of the terms."""
-        found: set[int] = set()
-        for term in terms:
-            if term not in self._holders:
-                having = (key for key, chunk in self.chunks.items() if term in chunk.counts)
-                self._holders[term] = frozenset(having)
-            found |= self._holders[term]
-        return found
+    @cached_property
+    def _ordered(self) -> list[CountedTerms]:
+        return [self.chunks[key] for key in self.keys.tolist()]
 
-    def asked(self, query: TextQuery) -> ChunkKeys:
-        """The keys of the newer chunks that a query finds at all, ascending."""
+    def holders(self, term: str) -> Holders:
+        """The chunks that hold a term."""
+        if term not in self._holders:
+            counts = np.array([chunk.counts.get(term, 0) for chunk in self._ordered], np.float64)
+            rows = np.flatnonzero(counts)
+            self._holders[term] = Holders(rows, counts[rows])
+        return self._holders[term]
+
+    def hold(self, terms: Iterable[str]) -> Mask:
+        """For each of `keys`, whether the chunk holds one of the terms."""
+        mask = np.zeros(len(self.keys), np.bool_)
+        for term in terms:
+            mask[self.holders(term).rows] = True
+        return mask
+
+    def matches(self, query: TextQuery) -> Mask:
+        """For each of `keys`, whether a query finds the chunk at all."""
         if query.where is None:
-            found = self.holders(term.text for word in query.words for term in word)
-            return np.array(sorted(found), np.int64)
-        held = [self.chunks[key].found_by(query) for key in self.keys.tolist()]
-        return self.keys[np.array(held, np.bool_)]
+            return self.hold(term.text for word in query.words for term in word)
+        return np.array([chunk.found_by(query) for chunk in self._ordered], np.bool_)
+
+    def scores(
+        self, query: TextQuery, idfs: Sequence[float], *, mean: float, stored: Callable[[int], int]
+    ) -> NDArray[np.float64]:
+        """The BM25 score of each of `keys`, as `text_score` has it; `stored` gives lengths."""
+        if stored not in self._lengths:
+            lengths = [stored(len(chunk.terms)) for chunk in self._ordered]
+            self._lengths[stored] = np.array(lengths, np.float64)
+        total = np.zeros(len(self.keys))
+        for word, word_idf in zip(query.words, idfs, strict=True):
+            best = np.zeros(len(self.keys))
+            for term in word:
+                rows, counts = self.holders(term.text)
+                lengths_here = self._lengths[stored][rows]
+                weight = term_weight(counts, lengths_here, mean=mean, idf=word_idf)
+                best[rows] = np.maximum(best[rows], term.weight * weight)
+            total += best
+        return total
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -166,36 +196,36 @@ class OverlayText(TextSnapshot):
         self._index = index
         self._newer = newer
         self._idf: dict[Word, tuple[float, float]] = {}
+        self._hits: dict[TextQuery, Hits] = {}
         self.position = newer.head
         self.immediate = index.immediate
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
         older = await self._older(await self._weighed(query), k=k, allowed=allowed)
-        keys = self._newer.asked(query)
+        newer = await self._newer_hits(query)
         if allowed is not None:
-            keys = keys[allowed.contains(keys)]
-        return merge_hits([older, Hits(keys, await self._scored(query, keys))], k=k)
+            newer = newer[allowed.contains(newer.keys)]
+        return merge_hits([older, newer], k=k)
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         scores = await self._index.scores(await self._weighed(query), keys)
         scores[are_among(keys, self._newer.removed)] = 0.0
-        scores[are_among(keys, self._newer.keys)] = 0.0
-        asked = are_among(keys, self._newer.asked(query))
-        scores[asked] = await self._scored(query, keys[asked])
+        newer = are_among(keys, self._newer.keys)
+        scores[newer] = (await self._newer_hits(query)).scores_of(keys[newer], ascending=True)
         return scores
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
         newer = are_among(among, self._newer.keys)
         older = among[~newer & ~are_among(among, self._newer.removed)]
-        found = await self._index.matching(match, older)
+        stored = await self._index.matching(match, older)
         chunks = self._newer.chunks
-        held = [key for key in among[newer].tolist() if holds(match, chunks[key].terms)]
-        return np.sort(np.concatenate([found, np.array(held, np.int64)]))
+        fresh = [key for key in among[newer].tolist() if holds(match, chunks[key].terms)]
+        return np.sort(np.concatenate([stored, np.array(fresh, np.int64)]))
 
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
         older = await self._index.frequencies(words)
         return [
-            await self._live(word, having) + len(self._newer.holders(word.terms))
+            await self._live(word, having) + int(self._newer.hold(word.terms).sum())
             for word, having in zip(words, older, strict=True)
         ]
 
@@ -214,13 +244,13 @@ class OverlayText(TextSnapshot):
         """The best `k` of the index that are still there; mostly few of the best are removed."""
         removed = self._newer.removed
         most = k + len(removed)
-        kept = NO_HITS
+        hits = NO_HITS
         for depth in (*depths(k + OVERFETCH, most), most):
-            found = await self._index.search(query, k=depth, allowed=allowed)
-            kept = found[~are_among(found.keys, removed)]
-            if len(kept) >= k or len(found) < depth:
+            candidates = await self._index.search(query, k=depth, allowed=allowed)
+            hits = candidates[~are_among(candidates.keys, removed)]
+            if len(hits) >= k or len(candidates) < depth:
                 break
-        return kept[:k]
+        return hits[:k]
 
     async def _united(self, older: Sequence[Term], newer: Sequence[Term]) -> tuple[Term, ...]:
         """Terms of both parts, the greatest weight first, without those that no chunk has now."""
@@ -255,8 +285,8 @@ class OverlayText(TextSnapshot):
 
     async def _idfs(self, query: TextQuery) -> list[tuple[float, float]]:
         """The IDF of each word of a query: in the index, and in both parts."""
-        asked = [as_word(word) for word in query.words]
-        if words := [word for word in asked if word not in self._idf]:
+        query_words = [as_word(word) for word in query.words]
+        if words := [word for word in query_words if word not in self._idf]:
             older, both = await self._index.statistics(), await self.statistics()
             numbers = zip(
                 await self._index.frequencies(words), await self.frequencies(words), strict=True
@@ -264,21 +294,18 @@ class OverlayText(TextSnapshot):
             for word, (there, everywhere) in zip(words, numbers, strict=True):
                 in_index = idf(there, count=max(older.chunks, there))
                 self._idf[word] = in_index, idf(everywhere, count=max(both.chunks, everywhere))
-        return [self._idf[word] for word in asked]
+        return [self._idf[word] for word in query_words]
 
-    async def _scored(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        """BM25 of newer chunks that the query asks for."""
-        scores = np.zeros(len(keys), np.float32)
-        if not len(keys) or not any(query.words):
-            return scores
-        idfs = [both for _, both in await self._idfs(query)]
-        known = await self.statistics()
-        mean = known.mean_length or 1.0
-        for index, key in enumerate(keys.tolist()):
-            chunk = self._newer.chunks[key]
-            length = known.stored_length(len(chunk.terms))
-            scores[index] = text_score(query.words, idfs, chunk.counts, length=length, mean=mean)
-        return scores
+    async def _newer_hits(self, query: TextQuery) -> Hits:
+        """The newer chunks that a query asks for, by key."""
+        if query not in self._hits:
+            newer, known = self._newer, await self.statistics()
+            idfs = [both for _, both in await self._idfs(query)]
+            mean = known.mean_length or 1.0
+            scores = newer.scores(query, idfs, mean=mean, stored=known.stored_length)
+            mask = newer.matches(query)
+            self._hits[query] = Hits(newer.keys[mask], scores[mask].astype(np.float32))
+        return self._hits[query]
 
 
 class EmptyIndex(TextSnapshot, VectorSnapshot):
@@ -345,8 +372,8 @@ class OverlayVectors(VectorSnapshot):
         return OverlayVectors(index, self.position, (self._keys, self._vectors), self._removed)
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
-        found = await self._index.search(query, k=k + len(self._removed), allowed=allowed)
-        older = found[~are_among(found.keys, self._removed)]
+        hits = await self._index.search(query, k=k + len(self._removed), allowed=allowed)
+        older = hits[~are_among(hits.keys, self._removed)]
         newer = Hits(self._keys, self._cosines(query))
         if allowed is not None:
             newer = newer[allowed.contains(newer.keys)]
@@ -385,8 +412,8 @@ class RecordVectors:
 
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         """The cosine of each of `keys`, 0 for one that does not exist."""
-        found, vectors = await self._changes.run(lambda: self.of(np.unique(keys)))
-        return Hits(found, dots(vectors, query)).scores_of(keys)
+        existing, vectors = await self._changes.run(lambda: self.of(np.unique(keys)))
+        return Hits(existing, dots(vectors, query)).scores_of(keys)
 
     async def best_of_all(self, query: Vector, *, k: int, last: int) -> Hits:
         """The `k` chunks with the greatest cosines among all up to the key `last`."""

@@ -104,8 +104,8 @@ class PineconeDriver(RemoteDriver):
                 namespace=STATES, ids=[self._name], include_fields=[STATE]
             )
         )
-        found = answer.documents.get(self._name) if answer else None
-        return None if found is None else str(found.to_dict()[STATE])
+        document = answer.documents.get(self._name) if answer else None
+        return None if document is None else str(document.to_dict()[STATE])
 
     def write_state(self, text: str) -> None:
         vector = [1.0, *[0.0] * (self._dimension - 1)]  # some vector, since one is required
@@ -133,16 +133,16 @@ class PineconeDriver(RemoteDriver):
         where: Condition | None,
         collections: frozenset[str] | None,
     ) -> Proposals:
-        asked = set(state.last.writes)
+        namespaces = set(state.last.writes)
         if collections is not None:
-            asked &= {self._namespace(state.epoch, some) for some in collections}
-        found = await asyncio.gather(
-            *(in_thread(self._nearest, name, vector, limit, where) for name in asked)
+            namespaces &= {self._namespace(state.epoch, some) for some in collections}
+        answers = await asyncio.gather(
+            *(in_thread(self._nearest, name, vector, limit, where) for name in namespaces)
         )
         return Proposals(
-            np.array([int(id) for ids, _ in found for id in ids], np.int64),
-            more=any(len(ids) == limit for ids, _ in found),
-            reached={name: seq for name, (_, seq) in zip(asked, found, strict=True)},
+            np.array([int(id) for ids, _ in answers for id in ids], np.int64),
+            more=any(len(ids) == limit for ids, _ in answers),
+            reached={name: seq for name, (_, seq) in zip(namespaces, answers, strict=True)},
         )
 
     def reached(self, parts: Iterable[str]) -> Writes:
@@ -175,7 +175,7 @@ class PineconeDriver(RemoteDriver):
         """The namespaces of an epoch, or of all for ""."""
         prefix = f"lagotto-{self._name}-{epoch}-" if epoch else f"lagotto-{self._name}-"
         pages = self._ask(lambda index: list(index.list_namespaces(prefix=prefix)))
-        return [found.name for page in pages for found in page.namespaces]
+        return [namespace.name for page in pages for namespace in page.namespaces]
 
     def _write(self, namespace: str, documents: Sequence[Metadata]) -> int:
         """Write documents in as few requests as possible; the number of the last write."""
@@ -186,13 +186,13 @@ class PineconeDriver(RemoteDriver):
                     namespace=namespace, documents=some
                 )
             )
-            number = answer.response_info.lsn_committed if answer.response_info else None
-            if number is None:
+            seq = answer.response_info.lsn_committed if answer.response_info else None
+            if seq is None:
                 raise IndexUnavailableError(
                     f"the Pinecone index {self._service!r} does not number its writes, so it can't "
                     "be told when a search has them; use a serverless index"
                 )
-            last = max(last, number)
+            last = max(last, seq)
         return last
 
     def _delete(self, namespace: str, ids: Sequence[str]) -> None:
@@ -256,14 +256,14 @@ class PineconeDriver(RemoteDriver):
             ) from exc
         try:
             with client:
-                found = client.indexes.describe(self._service)
+                description = client.indexes.describe(self._service)
         except NotFoundError as exc:
             raise ConfigError(
                 f"there is no Pinecone index {self._service!r}; {self._advice()}"
             ) from exc
         dense = {
             name: field.dimension
-            for name, field in found.schema.fields.items()
+            for name, field in description.schema.fields.items()
             if isinstance(field, DenseVectorField)
         }
         if list(dense.values()) != [self._dimension]:
@@ -271,39 +271,34 @@ class PineconeDriver(RemoteDriver):
                 f"the Pinecone index {self._service!r} has the vector fields {dense}, and needs "
                 f"exactly one, of the dimension {self._dimension}; {self._advice()}"
             )
-        if not found.host:
+        if not description.host:
             raise IndexUnavailableError(
                 f"the Pinecone index {self._service!r} is not ready; try again in a minute"
             )
-        return client.index(host=found.host), next(iter(dense))
+        return client.index(host=description.host), next(iter(dense))
 
     def _advice(self) -> str:
         vector = {"type": "dense_vector", "dimension": self._dimension, "metric": "cosine"}
         schema = {"fields": {"embedding": vector}}
         return f"create it: Pinecone().indexes.create(name=..., schema={schema})"
 
-    def _ask(
-        self, request: Callable[[Index], T], *, passed: type[PineconeError] | tuple[()] = ()
-    ) -> T:
+    def _ask(self, request: Callable[[Index], T]) -> T:
         index, _ = self._connect()
-        return self._retried(lambda: request(index), passed=passed)
+        return self._retried(lambda: request(index))
 
     def _ask_existing(self, request: Callable[[Index], T]) -> T | None:
         """The answer, None if there is no such namespace: the first write makes it, later on."""
         from pinecone import NotFoundError
 
         try:
-            return self._ask(request, passed=NotFoundError)
-        except NotFoundError:
-            return None
+            return self._ask(request)
+        except IndexUnavailableError as exc:
+            if isinstance(exc.__cause__, NotFoundError):
+                return None
+            raise
 
-    def _retried(
-        self, request: Callable[[], T], *, passed: type[PineconeError] | tuple[()] = ()
-    ) -> T:
-        """The answer to a request, which is repeated until the timeout if that may help.
-
-        Errors are translated, except those that the caller wants `passed` on.
-        """
+    def _retried(self, request: Callable[[], T]) -> T:
+        """The answer to a request, which is repeated until the timeout if that may help."""
         from pinecone import PineconeError
 
         deadline = time.monotonic() + self._timeout
@@ -311,8 +306,6 @@ class PineconeDriver(RemoteDriver):
         while True:
             try:
                 return request()
-            except passed:
-                raise
             except PineconeError as exc:
                 failures += 1
                 pause = _wait_of(exc, failures)
@@ -340,13 +333,13 @@ class PineconeDriver(RemoteDriver):
 
 def metadata(fields: Payload) -> Metadata:
     """Fields as the service takes them: texts as a list, of numbers the least and the greatest."""
-    made: Metadata = {}
+    entries: Metadata = {}
     for name, values in fields.items():
         if isinstance(values[0], str):
-            made[name] = values
+            entries[name] = values
         else:
-            made[f"lo_{name}"], made[f"hi_{name}"] = min(values), max(values)
-    return made
+            entries[f"lo_{name}"], entries[f"hi_{name}"] = min(values), max(values)
+    return entries
 
 
 def condition(where: Condition) -> Metadata:
@@ -389,7 +382,7 @@ def _wait_of(problem: PineconeError, failures: int) -> float | None:
     if not isinstance(problem, ApiError) or problem.status_code not in RETRIED:
         return None
     try:
-        asked_for = float((problem.headers or {}).get("retry-after", 0))
+        retry_after = float((problem.headers or {}).get("retry-after", 0))
     except ValueError:
-        asked_for = 0.0
-    return max(PAUSES.wait(failures), asked_for)
+        retry_after = 0.0
+    return max(PAUSES.wait(failures), retry_after)

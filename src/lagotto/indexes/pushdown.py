@@ -71,18 +71,18 @@ Condition = AnyOf | Between | Joined
 
 def payload(chunk: ChunkFields) -> Payload:
     """What is stored of a chunk's fields."""
-    found: Payload = {}
+    entries: Payload = {}
     for field, values in {"collection": (chunk.collection,), **chunk.values}.items():
         if field in UNSTORED:
             continue
         if keywords := {keyword(value) for value in values if isinstance(value, str | bool)}:
-            found[payload_name("k", field)] = sorted(keywords)
+            entries[payload_name("k", field)] = sorted(keywords)
         if codes := {order_code(value) for value in values if isinstance(value, str)}:
-            found[payload_name("o", field)] = sorted(codes)
+            entries[payload_name("o", field)] = sorted(codes)
         if numbers := {float(value) for value in values if is_number(value)}:
-            found[payload_name("n", field)] = sorted(numbers)
-    size = len(json.dumps(found, ensure_ascii=False).encode())
-    return found if size <= MOST_BYTES else {CROWDED: ["yes"]}
+            entries[payload_name("n", field)] = sorted(numbers)
+    size = len(json.dumps(entries, ensure_ascii=False).encode())
+    return entries if size <= MOST_BYTES else {CROWDED: ["yes"]}
 
 
 def superset_condition(where: Filter | None, names: frozenset[str]) -> Condition | None:
@@ -90,24 +90,22 @@ def superset_condition(where: Filter | None, names: frozenset[str]) -> Condition
 
     `names` are the payload names of the index: what others say is not stored.
     """
-    found = _superset(where, names)
-    if found is None:
+    superset = _superset(where, names)
+    if superset is None:
         return None
-    leaves = list(_leaves(found))
+    leaves = list(_leaves(superset))
     values = (len(leaf.keywords) for leaf in leaves if isinstance(leaf, AnyOf))
     if len(leaves) > MOST_CONDITIONS or max(values, default=0) > MOST_VALUES:
         return None
-    return Joined("or", (found, AnyOf(CROWDED, ("yes",)))) if CROWDED in names else found
+    return Joined("or", (superset, AnyOf(CROWDED, ("yes",)))) if CROWDED in names else superset
 
 
 def collections_of(where: Filter | None) -> frozenset[str] | None:
     """The only Lagotto collections in which a match may be; None for any."""
     match where:
-        case Eq(field, value) if field.name == "collection" and isinstance(value, str):
-            return frozenset({value})
-        case In(field, values) if field.name == "collection":
+        case Eq(field) | In(field) if field.name == "collection":
             # None asks for what has no collection, and every chunk has one.
-            return frozenset(value for value in values if isinstance(value, str))
+            return frozenset(value for value in where.operands if isinstance(value, str))
         case And(filters):
             known = [some for some in map(collections_of, filters) if some is not None]
             return frozenset.intersection(*known) if known else None
@@ -168,10 +166,8 @@ def _superset(where: Filter | None, names: frozenset[str]) -> Condition | None:
             return _joined("and", [part for part in parts if part is not None])
         case Or(filters):
             return _joined("or", [_superset(part, names) for part in filters])
-        case Eq(field, value):
-            return _equal_to_one(field.name, [value], names)
-        case In(field, values):
-            return _equal_to_one(field.name, values, names)
+        case Eq(field) | In(field):
+            return _equal_to_one(field.name, where.operands, names)
         case Contains(field, value) if not isinstance(value, str):
             return _equal_to_one(field.name, [value], names)
         case Gt(field, value) | Gte(field, value):

@@ -47,14 +47,14 @@ class IndexSite:
     indexes: IndexFolder | None = None
     address: str = ""
 
-    def name(self, role: str, made_with: str, *, digits: int = 16) -> str:
+    def name(self, role: str, signature: str, *, digits: int = 16) -> str:
         """The name of an index; other rules or another model need another one."""
         rebuilt = (self.generation,) if self.generation else ()
-        return f"{role}-{digest(self.base_id, made_with, *rebuilt)[:digits]}"
+        return f"{role}-{digest(self.base_id, signature, *rebuilt)[:digits]}"
 
-    def folder(self, role: str, made_with: str) -> Path:
+    def folder(self, role: str, signature: str) -> Path:
         """The folder of an index."""
-        return self.own_folder.path / self.name(role, made_with, digits=8)
+        return self.own_folder.path / self.name(role, signature, digits=8)
 
     @property
     def own_folder(self) -> IndexFolder:

@@ -23,6 +23,7 @@ import secrets
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -50,6 +51,7 @@ from lagotto.indexes.base import (
     VectorIndex,
     VectorSnapshot,
     index_state,
+    is_of,
     missing_index,
     other_history,
     problem,
@@ -147,10 +149,6 @@ class LogMark:
     def is_reached(self, seen: Writes) -> bool:
         """Whether searches that reflect the writes `seen` have all writes of this mark."""
         return all(seen.get(name, 0) >= seq for name, seq in self.writes.items())
-
-    def is_of(self, changes: ChangeLog) -> bool:
-        """Whether the position is one of this history."""
-        return changes.token_at(self.seq) == self.token
 
 
 NOTHING = LogMark(*START, writes={})
@@ -464,15 +462,15 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
 
     def _begin(self, state: RemoteState, changes: ChangeLog) -> RemoteState:
         """Begin an epoch; the state comes first, so that nothing is left that it does not name."""
-        begun = self._write(self._anew(state, secrets.token_hex(6), changes))
+        begun = self._write(self._anew(state, changes))
         self.driver.create(begun.epoch)
         return begun
 
-    def _anew(self, state: RemoteState, epoch: str, changes: ChangeLog) -> RemoteState:
+    def _anew(self, state: RemoteState, changes: ChangeLog) -> RemoteState:
         """An empty epoch beside the former ones; what is removed by now has no points in it."""
         return RemoteState(
-            state.version,
-            epoch,
+            epoch=secrets.token_hex(6),
+            version=state.version,
             former=(*state.former, state.epoch) if state.epoch else state.former,
             deleted=changes.head.seq,
             mean=self._mean(changes),
@@ -481,23 +479,17 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
     def _rebuild(self, state: RemoteState, changes: ChangeLog) -> None:
         """Build another epoch beside the current one, then switch."""
         log.info("the %s index on %s is rebuilt", self.label, self.driver.shown)
-        epoch = secrets.token_hex(6)
-        state = self._write(replace(state, former=(*state.former, epoch)))
-        self.driver.create(epoch)
-        built = self._filled(self._anew(state, epoch, changes), changes, write=lambda some: some)
-        former = tuple(some for some in built.former if some != epoch)
-        self._look(self._write(replace(built, former=former)))
+        built = self._anew(state, changes)
+        state = self._write(replace(state, former=(*state.former, built.epoch)))
+        self.driver.create(built.epoch)
+        for start, stop in changes.ranges(since=0, at_once=CHUNKS_PER_RANGE):
+            built = self._applied(built, changes, start, stop)
+        self._look(self._write(replace(built, version=state.version)))
 
-    def _filled(
-        self,
-        state: RemoteState,
-        changes: ChangeLog,
-        *,
-        write: Callable[[RemoteState], RemoteState] | None = None,
-    ) -> RemoteState:
+    def _filled(self, state: RemoteState, changes: ChangeLog) -> RemoteState:
         """The state after all changes of the log, written after each range."""
         for start, stop in changes.ranges(since=state.last.seq, at_once=CHUNKS_PER_RANGE):
-            state = (write or self._write)(self._applied(state, changes, start, stop))
+            state = self._write(self._applied(state, changes, start, stop))
         return state
 
     def _applied(
@@ -511,22 +503,19 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         state = self._with_names(state, fields)
 
         def whole() -> Sequence[Point]:
-            found = [self.point(each, state) for each in self.of(changes, updated)]
-            return _attach(found, fields, state)
+            full = [self.point(each, state) for each in self.of(changes, updated)]
+            return _attach(full, fields, state)
 
         _attach(points, fields, state)
-        writes = [state.last.writes, self.driver.upsert(state.epoch, points)]
+        last = Counter(state.last.writes) | Counter(self.driver.upsert(state.epoch, points))
         known = [key for key in updated.tolist() if key in fields]
         if changed := {key: _stored(fields[key], state) for key in known}:
-            writes.append(self.driver.update_fields(state.epoch, changed, whole))
+            last |= Counter(self.driver.update_fields(state.epoch, changed, whole))
         removed = changes.removed(start, stop)
         chunks, length = (0, 0)
         if len(removed):
             chunks, length = self.driver.mark_removed(state, removed, stop)
-        last: dict[str, int] = {}
-        for name, seq in (write for some in writes for write in some.items()):
-            last[name] = max(seq, last.get(name, 0))
-        mark = LogMark(stop, changes.token_at(stop) or 0, last)
+        mark = LogMark(stop, changes.token_at(stop) or 0, dict(last))
         return replace(
             state,
             # marks before the last one are for searches that have not reached it
@@ -551,7 +540,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         """The state at the last mark of this history that searches have reached."""
         if state.epoch not in self._discarded:
             for mark in reversed(state.reached(self._seen)):
-                if mark.seq <= changes.head.seq and mark.is_of(changes):
+                if is_of(changes, mark.position):
                     return state.up_to(mark)
         return state.up_to(NOTHING)
 
@@ -581,7 +570,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         """Delete the points of chunks whose removal is old enough."""
         due = [some for some in list(self._noticed) if isinstance(some, int) and self._is_due(some)]
         last = max((seq for seq in due if seq <= state.last.seq), default=0)
-        if last <= state.deleted or not state.last.is_of(changes):
+        if last <= state.deleted or not is_of(changes, state.last.position):
             return state
         self.driver.delete_points(state, changes.removed(state.deleted, last))
         for seq in due:
@@ -653,11 +642,10 @@ class RemoteVectors(VectorSnapshot):
         among = None if allowed is None else self._included(allowed.keys)
         if k < 1 or self._state.last == NOTHING:
             return NO_HITS
-        if among is not None and len(among) <= max(SCORED_FROM_RECORD, k):
-            return await self._record.best(query, among, k=k)
-        found = await self._nearest(query, k, allowed, among)
-        if found is not None:
-            return found
+        if among is None or len(among) > max(SCORED_FROM_RECORD, k):
+            hits = await self._nearest(query, k, allowed, among)
+            if hits is not None:
+                return hits
         if among is None:
             return await self._record.best_of_all(query, k=k, last=self._state.last.seq)
         return await self._record.best(query, among, k=k)
@@ -778,4 +766,4 @@ def _is_earlier(text: str | None, stored: RemoteState, *, than: RemoteState) -> 
 
 def _is_other(state: RemoteState, changes: ChangeLog) -> bool:
     """Whether a state is of another history, as far as the log goes."""
-    return state.last.seq <= changes.head.seq and not state.last.is_of(changes)
+    return state.last.seq <= changes.head.seq and not is_of(changes, state.last.position)

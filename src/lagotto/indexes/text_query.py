@@ -7,22 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from lagotto.prefs import FtsMode
 from lagotto.terms.vocabulary import MOST_CORRECTIONS, Vocabulary
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """An index term to look for; its BM25 score is multiplied by `weight`."""
 
     text: str
     weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """A chunk that holds one of the terms: a word's stems in the languages of the base."""
 
     terms: tuple[str, ...]

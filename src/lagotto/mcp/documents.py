@@ -106,7 +106,7 @@ class Section:
 
 
 def sections(document: Document) -> list[Section]:
-    found = []
+    result = []
     open_levels: list[int] = []
     counts = [0]
     for heading in document.headings:
@@ -116,49 +116,49 @@ def sections(document: Document) -> list[Section]:
         depth = len(open_levels)
         counts = [*counts[:depth], *([0] * (depth - len(counts)))]
         counts[depth - 1] += 1
-        found.append(Section(".".join(map(str, counts)), heading))
-    return found
+        result.append(Section(".".join(map(str, counts)), heading))
+    return result
 
 
-def section_span(document: Document, wanted: str) -> Span:
+def section_span(document: Document, number_or_title: str) -> Span:
     """The section of this number or title; ConfigError if there is none, or several."""
-    known = sections(document)
-    name = wanted.strip()
-    by_number = [section for section in known if section.number == name.rstrip(".")]
+    parts = sections(document)
+    name = number_or_title.strip()
+    by_number = [section for section in parts if section.number == name.rstrip(".")]
     if by_number:
         return by_number[0].span
-    by_title = [section for section in known if section.heading.title.casefold() == name.casefold()]
+    by_title = [section for section in parts if section.heading.title.casefold() == name.casefold()]
     if len(by_title) == 1:
         return by_title[0].span
     if by_title:
         numbers = ", ".join(section.number for section in by_title[:20])
         raise ConfigError(f"{len(by_title)} sections have this title: {numbers}; pass a number")
-    if not known:
+    if not parts:
         raise ConfigError("the document has no sections; pass page or lines, or nothing")
-    near = did_you_mean(name, [section.number for section in known])
+    near = did_you_mean(name, [section.number for section in parts])
     raise ConfigError(
-        f"no section has the number or title {name[:100]!r}{near}; `outline` lists all {len(known)}"
+        f"no section has the number or title {name[:100]!r}{near}; `outline` lists all {len(parts)}"
     )
 
 
-def page_span(document: Document, wanted: str) -> Span:
+def page_span(document: Document, pages: str) -> Span:
     """The text of a page or of pages, `3` or `3-5`; ConfigError if there are none."""
-    first, last = _parsed(wanted, "page")
-    found = [page for page in document.pages if first <= page.number <= last]
+    first, last = _parsed(pages, "page")
+    matches = [page for page in document.pages if first <= page.number <= last]
     if not document.pages:
         raise ConfigError("the document has no pages; pass section or lines, or nothing")
-    if not found:
+    if not matches:
         numbers = f"{document.pages[0].number} to {document.pages[-1].number}"
-        raise ConfigError(f"page is {wanted[:40]!r}; the document has the pages {numbers}")
-    return Span(min(page.start for page in found), max(page.end for page in found))
+        raise ConfigError(f"page is {pages[:40]!r}; the document has the pages {numbers}")
+    return Span(min(page.start for page in matches), max(page.end for page in matches))
 
 
-def line_span(document: Document, wanted: str) -> Span:
+def line_span(document: Document, lines: str) -> Span:
     """The text of a line or of lines, counted from 1; ConfigError if there are none."""
-    first, last = _parsed(wanted, "lines")
+    first, last = _parsed(lines, "lines")
     starts = [0, *(match.end() for match in _LINE_END.finditer(document.text))]
     if not 1 <= first <= len(starts):
-        raise ConfigError(f"lines is {wanted[:40]!r}; the document has {len(starts)} lines")
+        raise ConfigError(f"lines is {lines[:40]!r}; the document has {len(starts)} lines")
     end = starts[last] if last < len(starts) else len(document.text)
     return Span(starts[first - 1], end)
 
@@ -167,10 +167,10 @@ def line_count(text: str) -> int:
     return text.count("\n") + 1 if text else 0
 
 
-def _parsed(wanted: str, name: str) -> tuple[int, int]:
-    match = _RANGE.fullmatch("".join(wanted.split()))
+def _parsed(text: str, name: str) -> tuple[int, int]:
+    match = _RANGE.fullmatch("".join(text.split()))
     if match is None or (match[2] and int(match[2]) < int(match[1])):
-        raise ConfigError(f'{name} is {wanted[:40]!r}; write a number or a range, such as "3-5"')
+        raise ConfigError(f'{name} is {text[:40]!r}; write a number or a range, such as "3-5"')
     return int(match[1]), int(match[2] or match[1])
 
 
@@ -181,9 +181,9 @@ BREAKS = ("\n\n", "\n", ". ", "。", " ")
 """Where a text is cut, the best first."""
 
 
-def status(unit: str, shown: int, total: int, cursor: str | None) -> str:
+def status(unit: str, count: int, total: int, cursor: str | None) -> str:
     """The first line of an answer: how much of it there is, and how to get the rest."""
-    return f"{unit} shown: {shown}, total: {total}, cursor: {cursor or 'none'}"
+    return f"{unit} shown: {count}, total: {total}, cursor: {cursor or 'none'}"
 
 
 def scope_of(document: Document) -> list[str]:
@@ -197,11 +197,11 @@ def excerpt(document: Document, span: Span, *, whole: Span, budget: int) -> str:
     name = name or document.id
     where = Structure(document).heading_path(span.start)
 
-    def block(state: str, start: int, text: str, path: tuple[str, ...], shown: str) -> str:
+    def block(state: str, start: int, text: str, path: tuple[str, ...], visible_text: str) -> str:
         location = Location(start=start, end=start + len(text), heading_path=path)
         key = key_of_text(document.collection, document.id, start, text)
         cited = label(format_citation(name, location), most=label_room(budget))
-        return "\n".join([state, f"{cited} key={key}", NOTICE, quoted(shown)])
+        return "\n".join([state, f"{cited} key={key}", NOTICE, quoted(visible_text)])
 
     if document.is_only_title:
         return block(status("characters", 0, 0, None), 0, "", (), document.title or "")
@@ -222,9 +222,9 @@ def fitting(text: str, span: Span, render: Callable[[int], str], *, budget: int)
     if limit == span.end - span.start and on_wire(render(limit)) <= budget:
         return limit
     room = most(limit, render, budget=budget - SLACK)
-    shown = text[span.start : span.start + room]
+    part = text[span.start : span.start + room]
     for mark in BREAKS:
-        found = shown.rfind(mark)
-        if found >= room // 2:
-            return found + len(mark)
+        at = part.rfind(mark)
+        if at >= room // 2:
+            return at + len(mark)
     return room

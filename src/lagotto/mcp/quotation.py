@@ -96,9 +96,9 @@ def to_json(value: object) -> str:
 
 
 def visible_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    shown = json.loads(visible(json.dumps(fields, ensure_ascii=False)))
-    assert isinstance(shown, dict)
-    return shown
+    result = json.loads(visible(json.dumps(fields, ensure_ascii=False)))
+    assert isinstance(result, dict)
+    return result
 
 
 DEFAULT_TOKENS = 4_000
@@ -146,8 +146,8 @@ def _envelope() -> int:
 
 def cut(text: str, *, budget: int = LEAST_TOKENS) -> str:
     """As much of a text as fits, with an ellipsis for the rest."""
-    kept = most(len(text), lambda n: text[:n] + "…" * (n < len(text)), budget=budget)
-    return text if kept == len(text) else text[:kept] + "…"
+    length = most(len(text), lambda n: text[:n] + "…" * (n < len(text)), budget=budget)
+    return text if length == len(text) else text[:length] + "…"
 
 
 def most(limit: int, render: Callable[[int], str], *, budget: int) -> int:

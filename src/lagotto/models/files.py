@@ -52,17 +52,17 @@ def sha256_of(path: Path) -> str:
     key = repr((os.fspath(path.resolve()), *_version(before)))
     target = own_cache() / FOLDER / hashlib.sha256(os.fsencode(key)).hexdigest()[:32]
     with suppress(OSError, UnicodeDecodeError):
-        if len(known := target.read_text(encoding="ascii")) == 2 * hashlib.sha256().digest_size:
-            return known
+        if len(text := target.read_text(encoding="ascii")) == 2 * hashlib.sha256().digest_size:
+            return text
     with path.open("rb") as content:
-        found = hashlib.file_digest(content, "sha256").hexdigest()
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
     if _version(before) == _version(path.stat()) and time.time_ns() - before.st_ctime_ns > TICK_NS:
         with suppress(OSError):  # a cache that can't be written is no reason to fail
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False) as file:
-                file.write(found)
+                file.write(digest)
             Path(file.name).replace(target)
-    return found
+    return digest
 
 
 def _version(status: os.stat_result) -> tuple[int, ...]:
@@ -298,10 +298,10 @@ def check_hash(
     path: Path, expected: Collection[str], *, problem: str, remedy: str, name: str = ""
 ) -> None:
     """Compare the SHA-256 of a file; a WeightsError says what the file is, and what to do."""
-    found = hash_of(path)
-    if found not in expected:
+    actual = hash_of(path)
+    if actual not in expected:
         raise WeightsError(
-            f"{name or path} is {problem}: its SHA-256 is {found}, expected "
+            f"{name or path} is {problem}: its SHA-256 is {actual}, expected "
             f"{' or '.join(sorted(expected))}; {remedy}"
         )
 

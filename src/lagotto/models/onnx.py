@@ -141,9 +141,9 @@ class OnnxSession:
             ids[row, : len(text)] = text.ids
             mask[row, : len(text)] = 1
             types[row, : len(text)] = text.type_ids
-        known = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        arrays = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
         try:
-            feeds = {name: known[name] for name in self._inputs}
+            feeds = {name: arrays[name] for name in self._inputs}
             output = self._session.run([self._output], feeds)[0]
         except self._run_failures as exc:
             raise self._failed(f"the model failed on an input of {shape[1]} tokens: {exc}") from exc
@@ -176,12 +176,12 @@ def quantized(source: Callable[[], Path], *, name: str, cache: Path) -> Path:
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as folder:
-            made = Path(folder) / "model.onnx"
-            quantize(model, made)
-            target = cache / _file_name(name, made)
-            with made.open("r+b") as file:
+            draft = Path(folder) / "model.onnx"
+            quantize(model, draft)
+            target = cache / _file_name(name, draft)
+            with draft.open("r+b") as file:
                 os.fsync(file.fileno())
-            made.replace(target)
+            draft.replace(target)
     except OSError as exc:
         raise WeightsError(
             f"can't write the 8-bit model to {cache}: {exc}; "

@@ -107,10 +107,10 @@ class HfTokenizer:
         known = self._words
         if new := [word for word in dict.fromkeys(words) if word not in known]:
             encoding = self._tokenizer.encode(new, is_pretokenized=True, add_special_tokens=False)
-            found: list[list[int]] = [[] for _ in new]
+            starts: list[list[int]] = [[] for _ in new]
             for index, (start, _) in zip(encoding.word_ids, encoding.offsets, strict=True):
-                found[index or 0].append(start)
-            known.update(zip(new, map(tuple, found), strict=True))
+                starts[index or 0].append(start)
+            known.update(zip(new, map(tuple, starts), strict=True))
             if len(known) > WORDS_CACHED or max(map(len, new)) > LONGEST_CACHED:
                 self._words = {}
         return map(known.__getitem__, words)
@@ -122,13 +122,13 @@ class HfTokenizer:
                 np.array([start for start, _ in encoding.offsets], dtype=np.int64)
                 for encoding in self._encode(texts)
             ]
-        found = []
+        token_starts = []
         for words in map(_words, texts):
             starts = list(self._word_starts(words))
             offsets = np.cumsum([0, *(len(word) + 1 for word in words[:-1])])
             within = np.fromiter(chain.from_iterable(starts), np.int64)
-            found.append(np.repeat(offsets, list(map(len, starts))) + within)
-        return found
+            token_starts.append(np.repeat(offsets, list(map(len, starts))) + within)
+        return token_starts
 
     @native_panics("the tokenizer", NativeEmbeddingError)
     def model_inputs(self, texts: Sequence[str], *, max_tokens: int) -> list[Encoding]:
@@ -142,8 +142,8 @@ class HfTokenizer:
     def token_ids(self, texts: Sequence[str], *, max_tokens: int) -> list[NDArray[np.int64]]:
         """The ids of each text's first tokens, without special and unknown ones."""
         encodings = self._beginnings(texts, max_tokens)
-        found = [np.array(encoding.ids[:max_tokens], dtype=np.int64) for encoding in encodings]
-        return [ids if self._unknown is None else ids[ids != self._unknown] for ids in found]
+        sequences = [np.array(encoding.ids[:max_tokens], dtype=np.int64) for encoding in encodings]
+        return [ids if self._unknown is None else ids[ids != self._unknown] for ids in sequences]
 
     def _beginnings(self, texts: Sequence[str], limit: int) -> list[Encoding]:
         """Encode texts so that the first `limit` tokens are those of the whole text.
@@ -152,14 +152,14 @@ class HfTokenizer:
         accepted only if there are enough tokens before them; otherwise more of the text is taken.
         """
         size = limit * CHARACTERS_PER_TOKEN
-        found = dict(enumerate(self._encode([text[:size] for text in texts])))
+        encodings = dict(enumerate(self._encode([text[:size] for text in texts])))
         open_ = [index for index, text in enumerate(texts) if len(text) > size]
-        while open_ := [index for index in open_ if _settled(found[index]) < limit]:
+        while open_ := [index for index in open_ if _settled(encodings[index]) < limit]:
             size *= 8
             again = self._encode([texts[index][:size] for index in open_])
-            found.update(zip(open_, again, strict=True))
+            encodings.update(zip(open_, again, strict=True))
             open_ = [index for index in open_ if len(texts[index]) > size]
-        return [found[index] for index in range(len(texts))]
+        return [encodings[index] for index in range(len(texts))]
 
     @native_panics("the tokenizer", NativeEmbeddingError)
     def _encode(self, texts: Sequence[str]) -> list[Encoding]:

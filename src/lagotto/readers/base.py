@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from pydantic import Field, ValidationError
 
+from lagotto._internal.locations import is_web_address
 from lagotto.documents import (
     DEFAULT_COLLECTION,
     Block,
@@ -30,11 +31,6 @@ from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, Sour
 
 MAX_BYTES = 200_000_000
 _SPACE = re.compile(r"\s+")
-
-
-def is_address(name: object) -> bool:
-    """Whether a name is an address on the web."""
-    return isinstance(name, str) and name[:8].lower().startswith(("http://", "https://"))
 
 
 ColumnType = Literal["text", "integer", "number", "boolean"]
@@ -136,7 +132,7 @@ class Source:
     @property
     def _address_parts(self) -> tuple[str, str]:
         """The host and the path of an address; no host and the name of anything else."""
-        if not is_address(self.name):
+        if not is_web_address(self.name):
             return "", self.name
         host, _, path = self.name.partition("://")[2].partition("?")[0].partition("/")
         return host, unquote(path)
@@ -266,9 +262,9 @@ def moved(block: Block, by: int) -> Block:
 ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
 
-def roman_number(written: str) -> int:
+def roman_number(numeral: str) -> int:
     """The value of a Roman number of these letters, in any case."""
-    values = [ROMAN[letter] for letter in written.upper()]
+    values = [ROMAN[letter] for letter in numeral.upper()]
     pairs = zip(values, [*values[1:], 0], strict=True)
     return sum(-value if value < following else value for value, following in pairs)
 
@@ -441,15 +437,15 @@ class Draft:
             from lagotto.readers.language import document_language  # not needed by a search
 
             language = document_language(source.title or self.title, self.text)
-        found = {name: value for name, value in vars(self).items() if name != "detect"}
-        found |= {
+        values = {name: value for name, value in vars(self).items() if name != "detect"}
+        values |= {
             "collection": options.collection,
             "source": source.name,
             "language": language,
             "metadata": {**self.metadata, **options.metadata},
         }
         try:
-            return Document.model_validate(found | fields)
+            return Document.model_validate(values | fields)
         except ValidationError as exc:
             problem = exc.errors(include_url=False)[0]
             path = ".".join(map(str, problem["loc"]))
@@ -460,9 +456,9 @@ class Draft:
             ) from exc
 
 
-def parse_iso_date(written: str | None) -> datetime | None:
+def parse_iso_date(text: str | None) -> datetime | None:
     """Parse an ISO 8601 date or time; None if it is not one."""
     try:
-        return datetime.fromisoformat((written or "").strip())
+        return datetime.fromisoformat((text or "").strip())
     except ValueError:
         return None

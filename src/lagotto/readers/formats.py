@@ -112,7 +112,7 @@ class Formats:
     """A snapshot of the registered readers, to be created once per batch."""
 
     def __init__(self) -> None:
-        self._by_suffix = {suffix: name for name, known in SUFFIXES.items() for suffix in known}
+        self._by_suffix = {suffix: name for name, group in SUFFIXES.items() for suffix in group}
         for name in READERS.names():
             if name not in SUFFIXES:
                 self._by_suffix |= dict.fromkeys(READERS.get(name)().suffixes, name)
@@ -131,8 +131,8 @@ class Formats:
         if by_suffix in BINARY:
             return by_suffix
         if looks_binary(head):
-            known = ", ".join(sorted(READERS.names()))
-            unknown = f"binary file of unknown format; available readers: {known}"
+            available = ", ".join(sorted(READERS.names()))
+            unknown = f"binary file of unknown format; available readers: {available}"
             raise UnsupportedFormatError(source.label, REMEDIES.get(source.suffix, unknown))
         return by_suffix or "text"
 

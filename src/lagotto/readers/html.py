@@ -272,10 +272,10 @@ class HtmlReader(FormatReader):
             raise EmptySourceError(source.label, "no text in it; leave it out")
         named = _named_metadata(root)
         title = next(root.iter("title"), None)
-        written = "" if title is None else one_line("".join(map(str, title.itertext())))
+        heading = "" if title is None else one_line("".join(map(str, title.itertext())))
         return _page_text(root).draft(
             self.kind,
-            title=written or named.get("og:title"),
+            title=heading or named.get("og:title"),
             summary=named.get("description") or named.get("og:description"),
             language=language_code(root.get("lang")),
             metadata={key: named[key] for key in ("author", "keywords") if key in named},

@@ -94,8 +94,8 @@ def with_language(document: Document, language: str | None = None) -> Document:
     """
     if document.language or (language is None and document.kind == "code"):
         return document
-    found = language or document_language(document.title, document.text)
-    return document.model_copy(update={"language": found}) if found else document
+    code = language or document_language(document.title, document.text)
+    return document.model_copy(update={"language": code}) if code else document
 
 
 def confidence(text: str) -> float:
@@ -122,9 +122,9 @@ def _by_script(sample: str, letters: int) -> str | None:
     if max(sample, default="") < "\u0370":  # Latin, the usual case
         return None
     for language, script in _SCRIPTS.items():
-        found = len(script.findall(sample))
+        count = len(script.findall(sample))
         needed = 0.2 if language == "ja" else 0.5  # Japanese mixes its kana with Han
-        if found and found >= needed * letters:
+        if count and count >= needed * letters:
             return language
     return None
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from lagotto._internal.concurrency import with_checkpoints
+from lagotto._internal.display import counted
+from lagotto._internal.locations import is_web_address
 from lagotto.documents import CODE, ROW, Document, storable
 from lagotto.errors import (
     EmptySourceError,
@@ -17,8 +20,8 @@ from lagotto.errors import (
     UnsupportedFormatError,
     native_panics,
 )
-from lagotto.readers.base import Reader, ReadFailure, ReadOptions, Source, is_address
-from lagotto.readers.formats import READERS, Formats
+from lagotto.readers.base import Reader, ReadFailure, ReadOptions, Source
+from lagotto.readers.formats import READERS, REMEDIES, Formats
 from lagotto.readers.ocr import Ocr, create_ocr
 from lagotto.readers.process import ISOLATED, Limits, ReaderProcess
 from lagotto.readers.walk import Selection, SkipLog, Skipped, SkipReason, unwanted_content, walk
@@ -137,7 +140,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         needs_reading: NeedsReading,
     ) -> None:
         self.complete: set[str] = set()
-        self.taken: dict[str, str] = {}
+        self.source_by_id: dict[str, str] = {}
         self._paths = paths
         self._selection = selection
         self._options = options
@@ -148,6 +151,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         self._done: set[str] = set()
         self._skipped = SkipLog()
         self._notes: list[str] = []
+        self._remedies: Counter[str] = Counter()
         self._results = self._all()
         self._walked: dict[Path, tuple[Iterable[Path | ReadError], SkipLog]] = {}
         self._files: list[Path] = []
@@ -162,8 +166,12 @@ class Loading(Iterator["Document | ReadFailure"]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader has to say of files that it did read."""
-        return tuple(self._notes)
+        """What a reader has to say of files that it did read, and what to do for skipped ones."""
+        remedies = self._remedies.items()
+        return (
+            *self._notes,
+            *(f"{counted(count, 'file')} skipped: {remedy}" for remedy, count in remedies),
+        )
 
     def interrupt(self) -> None:
         """Stop reading; the current file becomes a failure, and nothing follows it."""
@@ -176,19 +184,19 @@ class Loading(Iterator["Document | ReadFailure"]):
         """
         problems: list[ReadError] = []
         self._paths = tuple(self._paths)
-        for given in self._paths:
-            if isinstance(given, Source) or is_address(given):
+        for item in self._paths:
+            if isinstance(item, Source) or is_web_address(item):
                 continue
             try:
-                check_path(given)
+                check_path(item)
             except ReadError as exc:
                 problems.append(exc)
                 continue
-            path = Path(given)
+            path = Path(item)
             files: list[Path | ReadError] = [path]
             if path.is_dir():
-                found, skipped = self._walk(path)
-                files = list(with_checkpoints(found))
+                items, skipped = self._walk(path)
+                files = list(with_checkpoints(items))
                 self._walked[path] = files, skipped
                 if not files:
                     problems.append(_nothing_to_read(path, skipped.result()))
@@ -221,7 +229,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         """Yield the documents and errors of one of the given paths, addresses or sources."""
         if isinstance(path, Source):
             return self._source(path)
-        if is_address(path):
+        if is_web_address(path):
             return self._address(str(path))
         return self._folder(Path(path)) if Path(path).is_dir() else self._file(Path(path))
 
@@ -249,9 +257,9 @@ class Loading(Iterator["Document | ReadFailure"]):
             yield from self._source(source)
 
     def _folder(self, folder: Path) -> Iterator[Document | ReadError]:
-        found, skipped = self._walked.pop(folder) if folder in self._walked else self._walk(folder)
+        paths, skipped = self._walked.pop(folder) if folder in self._walked else self._walk(folder)
         tried = 0
-        for item in found:
+        for item in paths:
             tried += 1
             if isinstance(item, ReadError):
                 yield item
@@ -278,21 +286,26 @@ class Loading(Iterator["Document | ReadFailure"]):
                 name = self._formats.name(source)
                 in_all = skipped is None or self._selection.everything
                 unwanted: SkipReason | None = None if in_all else unwanted_content(source)
-            except UnsupportedFormatError:
+            except UnsupportedFormatError as exc:
                 if skipped is None:
                     raise
                 unwanted = "unsupported"
+                if source.suffix in REMEDIES:
+                    self._remedies[exc.reason] += 1
             if skipped is not None and unwanted is not None:
                 skipped.add(path, unwanted, unread=True)
                 return
-            failed = False
-            shown = path.relative_to(folder).as_posix() if folder else path.name
+            failure: str | None = None
+            relative = path.relative_to(folder).as_posix() if folder else path.name
             for result in self._read(name, source):
                 if isinstance(result, Document):
-                    result = self._named(result, storable(shown))
-                failed = failed or isinstance(result, ReadError)
+                    result = self._named(result, storable(relative))
+                if isinstance(result, ReadError):
+                    if result.reason == failure:
+                        continue  # what all rows lack is said once
+                    failure = result.reason
                 yield result
-            if not failed:
+            if failure is None:
                 self.complete.add(source.name)
         except EmptySourceError as exc:
             scanned = isinstance(exc, NoTextLayerError)
@@ -300,6 +313,8 @@ class Loading(Iterator["Document | ReadFailure"]):
                 yield exc
             else:
                 self._skipped.add(path, "no text layer" if scanned else "empty")
+                if scanned:
+                    self._remedies[f"no text layer; {exc.reason.partition('; ')[2]}"] += 1
         except ReadError as exc:
             yield exc
         except Exception as exc:  # noqa: BLE001 a reader of another package may raise anything
@@ -324,11 +339,11 @@ class Loading(Iterator["Document | ReadFailure"]):
         if not chosen:
             problem = f"no {key} in its front matter for the id; add it, or take ids from path"
             return ReadError(document.source, problem)
-        other = self.taken.get(chosen, document.source)
+        other = self.source_by_id.get(chosen, document.source)
         if other != document.source and os.path.exists(other):  # noqa: PTH110 False for any text
             problem = f"its id {chosen!r} is that of {other}; give one of them another collection"
             return ReadError(document.source, problem)
-        self.taken[chosen] = document.source
+        self.source_by_id[chosen] = document.source
         return document.model_copy(update={"id": chosen})
 
     def _read(self, name: str, source: Source) -> Iterator[Document | ReadError]:
@@ -359,12 +374,12 @@ def check_path(path: str | Path, *, for_a_text: str = "pass Document(text=...)")
     """
     if path == "":  # as a path it would be the current folder
         raise ReadError('""', "an empty path; pass . for the current folder")
-    if is_address(path) or os.path.isdir(path):  # noqa: PTH112 False for any text
+    if is_web_address(path) or os.path.isdir(path):  # noqa: PTH112 False for any text
         return
     try:
         Source.of_path(path)
     except ReadError as exc:
-        shown = str(path) if len(str(path)) <= MOST_SHOWN else f"{str(path)[:MOST_SHOWN]}..."
+        label = str(path) if len(str(path)) <= MOST_SHOWN else f"{str(path)[:MOST_SHOWN]}..."
         missing = isinstance(path, str) and not exc.reason.startswith("not a regular")
         remedy = f"; to add a text, {for_a_text}" if missing else ""
-        raise ReadError(shown, f"{exc.reason}{remedy}") from exc
+        raise ReadError(label, f"{exc.reason}{remedy}") from exc

@@ -48,11 +48,11 @@ def _header(message: Part, name: str) -> str:
     return _decoded(str(message.get(name, ""))[:MOST_HEADER])
 
 
-def _decoded(written: str) -> str:
+def _decoded(value: str) -> str:
     try:
-        pieces = decode_header(written)
+        pieces = decode_header(value)
     except (MessageError, ValueError, LookupError):
-        return storable(one_line(written))
+        return storable(one_line(value))
     decoded = (
         decode(piece, declared=charset) if isinstance(piece, bytes) else piece
         for piece, charset in pieces
@@ -63,10 +63,10 @@ def _decoded(written: str) -> str:
 def _addresses(message: Part, name: str) -> list[str]:
     """The addresses of a header, without names; none if they are nested too deeply."""
     try:
-        found = getaddresses([_header(message, name)])
+        pairs = getaddresses([_header(message, name)])
     except RecursionError:
         return []
-    return [address.lower() for _, address in found if "@" in address]
+    return [address.lower() for _, address in pairs if "@" in address]
 
 
 def _sent_at(message: Part) -> datetime | None:
@@ -80,14 +80,14 @@ def _sent_at(message: Part) -> datetime | None:
 def _body(message: Part) -> TextBuilder:
     """The shown headers, then the plain text of the message, or else its HTML as text."""
     builder = TextBuilder()
-    shown = ((name, _header(message, name)) for name in SHOWN)
-    builder.paragraph("\n".join(f"{name}: {text}" for name, text in shown if text))
+    headers = ((name, _header(message, name)) for name in SHOWN)
+    builder.paragraph("\n".join(f"{name}: {text}" for name, text in headers if text))
     texts: dict[str, list[str]] = {"text/plain": [], "text/html": []}
     for part in _leaves(message):
         kind = part.get_content_type()
         if kind in texts and not _is_attached(part):
             texts[kind].append(_text(part))
-    plain, html = ("\n\n".join(filter(None, found)) for found in texts.values())
+    plain, html = ("\n\n".join(filter(None, pieces)) for pieces in texts.values())
     if plain.strip():
         builder.paragraph(plain)
     elif (page := parse(html)) is not None:
@@ -123,8 +123,8 @@ def _leaves(message: Part) -> Iterator[Part]:
 
 def _parts(part: Part) -> list[Part]:
     """The parts inside a part; none if it is text, which its charset might fail to decode."""
-    held = part.get_payload() if part.is_multipart() else ()
-    return [inner for inner in held if isinstance(inner, Message)]
+    payload = part.get_payload() if part.is_multipart() else ()
+    return [inner for inner in payload if isinstance(inner, Message)]
 
 
 def _is_attached(part: Part) -> bool:
@@ -266,8 +266,8 @@ class _MessageDocuments:
             "in_reply_to": _header(message, "In-Reply-To"),
             "attachments": [attachment.name for attachment in attached],
         }
-        known = {name: value for name, value in metadata.items() if value}
-        draft = text.draft("mail", metadata=known, created_at=_sent_at(message))
+        present = {name: value for name, value in metadata.items() if value}
+        draft = text.draft("mail", metadata=present, created_at=_sent_at(message))
         if draft.text.strip() or not attached:
             yield draft.assemble(self._source, options=self._options, title=title, source_ref=own)
         about = {name: value for name, value in (("message", title), ("from", sender)) if value}

@@ -197,6 +197,6 @@ def _moment(fields: Mapping[str, object], names: tuple[str, ...]) -> datetime | 
                 return moment
             case date() as day:
                 return datetime(day.year, day.month, day.day, tzinfo=UTC)
-            case str() as written:
-                return parse_iso_date(written)
+            case str() as text:
+                return parse_iso_date(text)
     return None

@@ -53,8 +53,8 @@ def _cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _language(notebook: dict[str, Any]) -> str | None:
     metadata = notebook.get("metadata")
     for part, name in (("language_info", "name"), ("kernelspec", "language")):
-        held = metadata.get(part) if isinstance(metadata, dict) else None
-        language = held.get(name) if isinstance(held, dict) else None
+        value = metadata.get(part) if isinstance(metadata, dict) else None
+        language = value.get(name) if isinstance(value, dict) else None
         if isinstance(language, str) and language:
             return language
     return None
@@ -62,8 +62,8 @@ def _language(notebook: dict[str, Any]) -> str | None:
 
 def _add(builder: TextBuilder, cell: dict[str, Any]) -> None:
     """Add a cell: a string or a list of them, `input` in version 3; one without text is ignored."""
-    held = cell.get("source", cell.get("input", ""))
-    lines = held if isinstance(held, list) else [held]
+    source = cell.get("source", cell.get("input", ""))
+    lines = source if isinstance(source, list) else [source]
     joined = storable("".join(line for line in lines if isinstance(line, str)))
     text = joined.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     if not text.strip():

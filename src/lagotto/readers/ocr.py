@@ -42,19 +42,19 @@ def create_ocr(name: str | Ocr | None) -> Ocr | None:
     if name is None or callable(name):
         return name
     chosen, _, languages = name.partition(":")
-    known = ("auto", *COMMANDS)
-    if chosen not in known:
+    names = ("auto", *COMMANDS)
+    if chosen not in names:
         raise ConfigError(
-            f"unknown OCR {chosen!r}{did_you_mean(chosen, known)}; pass {', '.join(known)} or a "
+            f"unknown OCR {chosen!r}{did_you_mean(chosen, names)}; pass {', '.join(names)} or a "
             "callable"
         )
-    wanted = COMMANDS if chosen == "auto" else (chosen,)
-    found = next(filter(shutil.which, wanted), None)
-    if found is None:
+    commands = COMMANDS if chosen == "auto" else (chosen,)
+    command = next(filter(shutil.which, commands), None)
+    if command is None:
         raise ConfigError(
             f"no command for ocr={name!r} is installed; install {' or '.join(COMMANDS)}"
         )
-    return lambda image: _recognised(found, image, languages)
+    return lambda image: _recognised(command, image, languages)
 
 
 def _recognised(command: str, image: PageImage, languages: str) -> str:

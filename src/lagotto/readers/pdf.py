@@ -62,14 +62,14 @@ def is_junk(title: str) -> bool:
     )
 
 
-def choose_title(written: str | None, headings: Sequence[Heading], stem: str | None) -> str | None:
+def choose_title(declared: str | None, headings: Sequence[Heading], stem: str | None) -> str | None:
     """The title of a PDF: the one in its metadata if it is one, a heading above all, the file name.
 
     The first of several chapters is only the title of the file if nothing else is left.
     """
     tops = [heading.title for heading in headings if heading.level == 1]
     sole = tops[0] if len(tops) == 1 else None
-    candidates = (written, sole, stem, *tops[:1])
+    candidates = (declared, sole, stem, *tops[:1])
     return next((title for title in candidates if title and not is_junk(title)), stem)
 
 
@@ -92,11 +92,11 @@ def tables(text: str, *, offset: int = 0) -> Iterator[Block]:
     rows: list[Span] = []
     labels: list[Span] = []
     start = offset
-    for written in [*text.split("\n"), "."]:  # a sentence ends the last table
-        line = written.strip()
-        first = start + len(written) - len(written.lstrip())
+    for raw in [*text.split("\n"), "."]:  # a sentence ends the last table
+        line = raw.strip()
+        first = start + len(raw) - len(raw.lstrip())
         span = Span(first, first + len(line))
-        start += len(written) + 1
+        start += len(raw) + 1
         if not line:
             continue
         if _is_row(line):
@@ -231,8 +231,8 @@ def without_running_text(pages: Sequence[PageText]) -> tuple[list[str], list[str
         texts.append(_without(page.text, top, bottom))
         ran |= {side for side, lines in ((1, top), (-1, bottom)) if lines}
         numbers = margins.numbers(index)
-        found = (_wording(line, numbers) for line in (*top, *bottom))
-        wordings.update(dict.fromkeys(filter(None, found)))
+        page_wordings = (_wording(line, numbers) for line in (*top, *bottom))
+        wordings.update(dict.fromkeys(filter(None, page_wordings)))
     for side in {1, -1} - ran:
         texts, repeated = _without_edges(texts, side)
         wordings.update(dict.fromkeys(repeated))
@@ -252,18 +252,18 @@ def _without_edges(texts: Sequence[str], side: int) -> tuple[list[str], list[str
     repeated = {line for line, count in lines.items() if count >= most}
     firsts = Counter(first for index, edge in enumerate(edges) for first in _firsts(edge, index))
     numberings = {first for first, count in firsts.items() if count >= most}
-    met: dict[str, None] = {}
-    found = []
+    running_lines: dict[str, None] = {}
+    stripped = []
     for index, (text, edge) in enumerate(zip(texts, edges, strict=True)):
         running = [
             line
             for line in edge
-            if line in met or not numberings.isdisjoint(_firsts([line], index))
+            if line in running_lines or not numberings.isdisjoint(_firsts([line], index))
         ]
-        met.update(dict.fromkeys(line for line in edge if line in repeated))
+        running_lines.update(dict.fromkeys(line for line in edge if line in repeated))
         bare = _without(text, *((running, ()) if side > 0 else ((), running)))
-        found.append(bare if bare.strip() else text)
-    return found, list(met)
+        stripped.append(bare if bare.strip() else text)
+    return stripped, list(running_lines)
 
 
 def _firsts(edge: Iterable[str], index: int) -> set[int]:
@@ -277,9 +277,9 @@ def _without(text: str, top: Sequence[str], bottom: Sequence[str]) -> str:
     lines = text.split("\n")
     for running, order in ((top, 1), (bottom, -1)):
         for line in running:
-            found = [at for at, one in enumerate(lines) if one.strip() == line][::order]
-            if found:
-                del lines[found[0]]
+            indexes = [at for at, one in enumerate(lines) if one.strip() == line][::order]
+            if indexes:
+                del lines[indexes[0]]
     return "\n".join(lines).strip("\n")
 
 
@@ -296,9 +296,9 @@ def _wording(line: str, numbers: Collection[int]) -> str:
 _DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?|Z)?")
 
 
-def parse_pdf_date(written: str | None) -> datetime | None:
+def parse_pdf_date(text: str | None) -> datetime | None:
     """Parse a PDF date such as `D:20240131120000+01'00'`; None if it is not one."""
-    match = _DATE.match(written or "")
+    match = _DATE.match(text or "")
     if not match:
         return None
     year, month, day, hour, minute, second, sign, hours, minutes = match.groups()
@@ -390,7 +390,7 @@ def _opened(data: bytes, *, label: str) -> Iterator[pdfium.PdfDocument]:
 
 
 def _recognised(pdf: pdfium.PdfDocument, ocr: Ocr, source: Source) -> dict[int, str]:
-    found = {}
+    texts = {}
     for index in range(len(pdf)):
         read = _page_text(pdf, index)
         if read is not None and not read.text.strip():
@@ -401,8 +401,8 @@ def _recognised(pdf: pdfium.PdfDocument, ocr: Ocr, source: Source) -> dict[int, 
             bitmap.close()
             page.close()
             text = ocr(PageImage(source.label, index + 1, picture))
-            found[index] = storable(text).replace("\r\n", "\n").strip()
-    return found
+            texts[index] = storable(text).replace("\r\n", "\n").strip()
+    return texts
 
 
 def _draft(
@@ -414,12 +414,12 @@ def _draft(
         for index in range(len(pdf))
     ]
     texts, running = without_running_text([page or PageText("") for page in read])
-    labels = [_written(pdf.get_page_label, index) for index in range(len(pdf))]
+    labels = [_metadata_line(pdf.get_page_label, index) for index in range(len(pdf))]
     text, pages = _joined_pages(texts, labels)
     outline = _marks(pdf, pages, text)
     marks = sorted(outline, key=lambda mark: mark.start) or _large_lines(pdf, pages, text)
     headings = base.sections(marks, end=len(text))
-    information = {key: _written(pdf.get_metadata_value, key) for key in INFORMATION}
+    information = {key: _metadata_line(pdf.get_metadata_value, key) for key in INFORMATION}
     metadata = {name: information[key] for key, name in METADATA.items() if information[key]}
     blocks = (tables(text[page.start : page.end], offset=page.start) for page in pages)
     draft = Draft(
@@ -476,7 +476,7 @@ def _stripped_lines(text: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in text.split("\n") if line.strip())
 
 
-def _written(read: Callable[..., str], *arguments: object) -> str | None:
+def _metadata_line(read: Callable[..., str], *arguments: object) -> str | None:
     """A string of the file on one line; None if it is empty or not valid UTF-16."""
     try:
         return one_line(read(*arguments)) or None
@@ -488,15 +488,15 @@ def _marks(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> Iterato
     """The outline; a title that is not on its page starts it, or follows the one before."""
     after = 0
     for bookmark in pdf.get_toc():
-        title = _written(bookmark.get_title)
+        title = _metadata_line(bookmark.get_title)
         target = bookmark.get_dest()
         index = target.get_index() if target else None
         if title and index is not None and index < len(pages):
             page = pages[index]
             words = re.compile(_spaced(title), re.IGNORECASE)
-            found = words.search(text, page.start, page.end)
+            match = words.search(text, page.start, page.end)
             start = after if page.start <= after <= page.end else page.start
-            start = found.start() if found else start
+            start = match.start() if match else start
             after = start + len(text[start : page.end].partition("\n")[0])
             yield HeadingMark(start=start, level=bookmark.level + 1, title=title)
 
@@ -516,23 +516,23 @@ def _large_lines(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> l
     """The headings of a PDF without an outline, by the size of their type; a size is a level."""
     lines = [line for index in range(len(pages)) for line in _sized_lines(pdf, index)]
     letters: Counter[float] = Counter()
-    for _, written, size in lines:
-        letters[size] += len(written)
+    for _, content, size in lines:
+        letters[size] += len(content)
     if not letters:
         return []
     body = letters.most_common(1)[0][0]
-    found: list[tuple[int, float, str]] = []
+    candidates: list[tuple[int, float, str]] = []
     for (index, size), group in groupby(lines, key=lambda line: (line[0], line[2])):
         parts = [line for _, line, _ in group]
         title = " ".join(parts)
         if size >= LARGER * body and len(parts) <= LINES_OF_HEADING and _is_heading(title):
-            found.append((index, size, title))
-    counts = Counter(size for _, size, _ in found)
+            candidates.append((index, size, title))
+    counts = Counter(size for _, size, _ in candidates)
     sizes = sorted((size for size in counts if counts[size] >= FEWEST_HEADINGS), reverse=True)
     levels = {size: min(level, MOST_LEVELS) for level, size in enumerate(sizes, start=1)}
     marks: list[HeadingMark] = []
     after = 0
-    for index, size, title in found:
+    for index, size, title in candidates:
         words = re.compile(rf"^[^\S\n]*({_spaced(title)})[^\S\n]*$", re.MULTILINE)
         match = words.search(text, max(after, pages[index].start), pages[index].end)
         if match and size in levels:
@@ -557,9 +557,9 @@ def _sized_lines(pdf: pdfium.PdfDocument, index: int) -> Iterator[tuple[int, str
     try:
         page = pdf[index]
         chars = page.get_textpage()
-        written = chars.get_text_range() if chars.count_chars() else ""
+        text = chars.get_text_range() if chars.count_chars() else ""
         position = 0
-        for line in written.split("\r\n"):
+        for line in text.split("\r\n"):
             if stripped := line.strip():
                 first = position + _units(line[: line.index(stripped)])
                 last = first + _units(stripped) - 1

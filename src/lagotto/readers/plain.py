@@ -120,8 +120,8 @@ def _marks(text: str) -> Iterator[HeadingMark]:
         # a title, a sentence, or on the next line
         starts_title = not rest or not (rest[0].islower() or rest[0].isdigit() or rest[0] in ",;")
         if match["word"]:
-            written = match["of_word"]
-            number = int(_NO_DIGIT.sub("", written) or roman_number(written))
+            numeral = match["of_word"]
+            number = int(_NO_DIGIT.sub("", numeral) or roman_number(numeral))
             if (last_word and number != last_word + 1) or not starts_title:
                 continue
             last_word, last, level = number, (), 1

@@ -107,8 +107,8 @@ class ReaderProcess:
                     yield Document.model_validate(answer["document"])
                 else:
                     kind = getattr(errors, answer["error"], ReadError)
-                    known = isinstance(kind, type) and issubclass(kind, ReadError)
-                    error = (kind if known else ReadError)(source.label, answer["reason"])
+                    is_read_error = isinstance(kind, type) and issubclass(kind, ReadError)
+                    error = (kind if is_read_error else ReadError)(source.label, answer["reason"])
                     if answer["raised"]:
                         raise error
                     yield error
@@ -209,17 +209,17 @@ def _send(stream: IO[bytes] | None, frame: bytes) -> None:
 def _take(stream: IO[bytes] | None, count: int, until: float) -> bytes | None:
     """So many bytes; None if the stream has ended before, or the deadline has passed."""
     assert stream is not None
-    taken = bytearray()
+    data = bytearray()
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
-        while len(taken) < count:
+        while len(data) < count:
             if not selector.select(max(0.0, until - time.monotonic())):
                 return None
-            part = os.read(stream.fileno(), min(count - len(taken), 1 << 20))
+            part = os.read(stream.fileno(), min(count - len(data), 1 << 20))
             if not part:
                 return None
-            taken += part
-    return bytes(taken)
+            data += part
+    return bytes(data)
 
 
 def main() -> None:

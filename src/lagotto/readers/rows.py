@@ -44,14 +44,14 @@ def typed(value: str, kind: ColumnType) -> str | int | float | bool | None:
     """A value as its type; None for a missing one that is not text, ValueError for another type."""
     if kind == "text":
         return value
-    written = value.strip()
-    if written.lower() in MISSING:
+    text = value.strip()
+    if text.lower() in MISSING:
         return None
-    if not FORMS[kind].fullmatch(written):
-        raise ValueError(f"{written[:60]!r} is not {'an' if kind == 'integer' else 'a'} {kind}")
+    if not FORMS[kind].fullmatch(text):
+        raise ValueError(f"{text[:60]!r} is not {'an' if kind == 'integer' else 'a'} {kind}")
     if kind == "boolean":
-        return written.lower() == "true"
-    return int(written) if INTEGER.fullmatch(written) else float(written)
+        return text.lower() == "true"
+    return int(text) if INTEGER.fullmatch(text) else float(text)
 
 
 def detect_types(
@@ -159,10 +159,10 @@ class RowMapper:
     def _typed_values(self, values: dict[str, object]) -> dict[str, object]:
         """The values of a row with the types of their columns; only texts are changed."""
         for name, kind in self._types.items():
-            written = values.get(name)
-            if isinstance(written, str):
+            text = values.get(name)
+            if isinstance(text, str):
                 try:
-                    values[name] = typed(written, kind)
+                    values[name] = typed(text, kind)
                 except ValueError as exc:
                     raise CorruptSourceError(self._source.label, f"{name}: {exc}") from exc
         return {
@@ -198,8 +198,8 @@ def _row_text(values: Mapping[str, object], columns: Columns) -> str:
 
 def resolve_columns(columns: Columns, names: Sequence[str], *, source: Source) -> Columns:
     """Fill in the columns that are not given; ReadError if a given one does not exist."""
-    wanted = (*columns.text, columns.title, columns.id, *(columns.metadata or ()), *columns.types)
-    for name in wanted:
+    required = (*columns.text, columns.title, columns.id, *(columns.metadata or ()), *columns.types)
+    for name in required:
         if name is not None and name not in names:
             raise ReadError(
                 source.label, f"no column {name!r}; available columns: {', '.join(names)}"
@@ -209,13 +209,13 @@ def resolve_columns(columns: Columns, names: Sequence[str], *, source: Source) -
     def first(usual: Sequence[str]) -> str | None:
         return next((folded[name] for name in usual if name in folded), None)
 
-    found = first(TEXT_NAMES)
-    text = columns.text or ((found,) if found else ())
+    text_column = first(TEXT_NAMES)
+    text = columns.text or ((text_column,) if text_column else ())
     title = columns.title or first(TITLE_NAMES)
     row_id = columns.id or first(ID_NAMES)
     rest = tuple(name for name in names if name not in {*text, title, row_id})
-    kept = rest if columns.metadata is None else columns.metadata
-    return columns.model_copy(update={"text": text, "title": title, "id": row_id, "metadata": kept})
+    data = rest if columns.metadata is None else columns.metadata
+    return columns.model_copy(update={"text": text, "title": title, "id": row_id, "metadata": data})
 
 
 class CsvReader:
@@ -327,12 +327,12 @@ class JsonlReader:
         number = 0
         with _open_lines(source, newline=None) as lines:
             bounded = _bounded_lines(lines, source, limit=options.max_bytes)
-            for line, written in enumerate(bounded, start=1):
-                if not written.strip():
+            for line, text in enumerate(bounded, start=1):
+                if not text.strip():
                     continue
                 number += 1
                 try:
-                    values = json.loads(written, parse_constant=_refuse_constant)
+                    values = json.loads(text, parse_constant=_refuse_constant)
                 except (ValueError, RecursionError) as exc:
                     reason = f"line {line} is not valid JSON ({exc})"
                     yield CorruptSourceError(source.label, reason)
@@ -367,9 +367,9 @@ class JsonReader:
             yield rows.document(values, number=number, line=number)
 
 
-def _records(written: bytes) -> list[dict[str, object]]:
+def _records(data: bytes) -> list[dict[str, object]]:
     try:
-        value = json.loads(decode(written), parse_constant=_refuse_constant)
+        value = json.loads(decode(data), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return []
     if isinstance(value, dict):

@@ -82,9 +82,9 @@ def _plain(title: str) -> str:
 def _fields(lines: list[str]) -> dict[str, str]:
     groups = groupby(lines[:60], lambda line: bool(line.strip()))
     for group in [list(group) for filled, group in groups if filled][:2]:
-        found = [FIELD.match(line) for line in group]
-        if found and found[0]:
-            return {match[1].strip().lower(): match[2].strip() for match in found if match}
+        matches = [FIELD.match(line) for line in group]
+        if matches and matches[0]:
+            return {match[1].strip().lower(): match[2].strip() for match in matches if match}
     return {}
 
 
@@ -106,8 +106,8 @@ def _blocks(lines: list[str], spans: Lines) -> Iterator[Block]:
             kind = "list"
         if kind is not None and (span := spans.span(first, end)).end > span.start:
             inner = (spans.span(*part) for part in parts)
-            held = tuple(part for part in inner if part.end > part.start)
-            yield Block(start=span.start, end=span.end, kind=kind, parts=held)
+            items = tuple(part for part in inner if part.end > part.start)
+            yield Block(start=span.start, end=span.end, kind=kind, parts=items)
         number = end
 
 

@@ -13,7 +13,8 @@ from lagotto.readers.formats import RTF_MAGIC, FormatReader
 
 _BLANK_LINES = re.compile(r"\n{3,}")
 _TOKEN = re.compile(
-    r"\\([a-z]{1,32})(-?\d{1,10})?[ ]?|\\'([0-9a-f]{2})|\\([^a-z])|([{}])|[\r\n]+|([^\\{}\r\n]+)",
+    r"\\([a-z]{1,32})(-?\d{1,10})?[ ]?|((?:\\'[0-9a-f]{2}[\r\n]*+)++)"
+    r"|\\([^a-z])|([{}])|[\r\n]+|([^\\{}\r\n]+)",
     re.IGNORECASE,
 )
 _NO_TEXT = """
@@ -36,24 +37,24 @@ class RtfReader(FormatReader):
     kind = "rtf"
 
     def draft(self, source: Source, *, limit: int) -> Draft:
-        written = source.read(limit=limit)
-        if written.strip() and not written.lstrip().startswith(RTF_MAGIC):
+        data = source.read(limit=limit)
+        if data.strip() and not data.lstrip().startswith(RTF_MAGIC):
             raise CorruptSourceError(source.label, "not an RTF file; give it another suffix")
-        return Draft(kind=self.kind, text=rtf_text(written))
+        return Draft(kind=self.kind, text=rtf_text(data))
 
 
-def rtf_text(written: bytes) -> str:
-    text = "".join(_pieces(written.decode("latin-1"))).encode("utf-16", "surrogatepass")
+def rtf_text(data: bytes) -> str:
+    text = "".join(_pieces(data.decode("latin-1"))).encode("utf-16", "surrogatepass")
     lines = (line.strip(" ") for line in text.decode("utf-16", "replace").split("\n"))
     return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
 
 
-def _pieces(written: str) -> Iterator[str]:
+def _pieces(source: str) -> Iterator[str]:
     """Follow groups: whether they are data, and how many characters stand in for one of Unicode."""
     encoding, hidden, replaced = "cp1252", False, 1
     outer: list[tuple[bool, int]] = []
     skip = 0
-    for word, number, code, symbol, brace, text in (m.groups() for m in _TOKEN.finditer(written)):
+    for word, number, codes, symbol, brace, text in (m.groups() for m in _TOKEN.finditer(source)):
         if brace == "{":
             outer.append((hidden, replaced))
         elif brace and outer:
@@ -70,9 +71,10 @@ def _pieces(written: str) -> Iterator[str]:
         elif word == "u" and number:
             skip = replaced
             yield chr(int(number) % 0x10000)
-        elif code:
-            skip, shown = max(0, skip - 1), not skip
-            yield bytes.fromhex(code).decode(encoding, "replace") if shown else ""
+        elif codes:  # together: two of them may be one character
+            encoded = bytes.fromhex(codes.replace("\\'", ""))[skip:]
+            skip = max(0, skip - codes.count("'"))
+            yield encoded.decode(encoding, "replace")
         elif text:
             yield text[skip:]
             skip = max(0, skip - len(text))

@@ -45,22 +45,22 @@ class SubtitleReader(FormatReader):
     kind = "subtitles"
 
     def draft(self, source: Source, *, limit: int) -> Draft:
-        written = storable(decode(source.read(limit=limit)))
-        if not written.strip():
+        source_text = storable(decode(source.read(limit=limit)))
+        if not source_text.strip():
             raise EmptySourceError(source.label, "empty file; leave it out")
-        cues = list(_cues(written))
-        if not cues and not written.lstrip("\ufeff").startswith("WEBVTT"):
+        cues = list(_cues(source_text))
+        if not cues and not source_text.lstrip("\ufeff").startswith("WEBVTT"):
             raise CorruptSourceError(source.label, "no cue timings in it: neither SRT nor WebVTT")
         text, marks = _joined(cues)
         headings = sections(marks, end=len(text))
         return Draft(kind=self.kind, text=text, headings=headings, title=source.stem)
 
 
-def _cues(written: str) -> Iterator[Cue]:
+def _cues(text: str) -> Iterator[Cue]:
     cue: Cue | None = None
     since_blank = 0
     skipping = False
-    for line in written.split("\n"):
+    for line in text.split("\n"):
         timing = TIMING.match(line.strip())
         if timing:
             if cue is not None:
@@ -87,8 +87,8 @@ def _joined(cues: list[Cue]) -> tuple[str, list[HeadingMark]]:
     before = 0
     section = -1
     for cue in cues:
-        for written in cue.lines:
-            line = one_line(unescape(TAG.sub("", VOICE.sub(r"\1: ", written))))
+        for cue_line in cue.lines:
+            line = one_line(unescape(TAG.sub("", VOICE.sub(r"\1: ", cue_line))))
             if not line or line == last_line:
                 continue
             last_line = line

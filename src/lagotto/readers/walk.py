@@ -194,12 +194,12 @@ def _load(folder: Path, depth: int) -> tuple[IgnoreFile, ...]:
 def parse_patterns(text: str) -> Iterator[Pattern]:
     """The patterns of an ignore file; blank lines and comments are none."""
     for line in text.splitlines():
-        kept = line.rstrip(" \t")
-        if kept.endswith("\\") and kept != line:
-            kept += line[len(kept)]  # an escaped space
-        pattern = kept.removeprefix("!")
+        rule = line.rstrip(" \t")
+        if rule.endswith("\\") and rule != line:
+            rule += line[len(rule)]  # an escaped space
+        pattern = rule.removeprefix("!")
         segments = pattern.strip("/").split("/")
-        if kept.startswith("#") or segments == [""]:
+        if rule.startswith("#") or segments == [""]:
             continue
         if segments[-1] == "**":
             segments.append("*")  # what is inside, not the folder itself
@@ -207,7 +207,7 @@ def parse_patterns(text: str) -> Iterator[Pattern]:
         globs = tuple(map(_glob, segments if anchored else ["**", *segments]))
         yield Pattern(
             segments=globs,
-            negated=kept.startswith("!"),
+            negated=rule.startswith("!"),
             folders_only=pattern.endswith("/"),
             literal=max(WILD.split(globs[-1]), key=len),
         )
@@ -215,7 +215,7 @@ def parse_patterns(text: str) -> Iterator[Pattern]:
 
 def _glob(segment: str) -> str:
     """A segment as fnmatch writes it: `[*]` for an escaped star, `[!a]` for `[^a]`."""
-    plain = ESCAPED.sub(lambda found: f"[{found[1]}]" if found[1] in "*?[" else found[1], segment)
+    plain = ESCAPED.sub(lambda match: f"[{match[1]}]" if match[1] in "*?[" else match[1], segment)
     return plain.replace("[^", "[!")
 
 

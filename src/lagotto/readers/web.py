@@ -118,20 +118,20 @@ class _Deadline:
         for connection in self._connections:
             connection.close()
         if error is not None and not isinstance(error, ReadError):
-            self.left()  # which it failed for, if it is over
+            self.remaining()  # which it failed for, if it is over
 
-    def left(self) -> float:
-        left = self._end - time.monotonic()
-        if left <= 0:
+    def remaining(self) -> float:
+        remaining = self._end - time.monotonic()
+        if remaining <= 0:
             raise ReadError(self._label, f"took more than {self._seconds:g} s")
-        return left
+        return remaining
 
     def watch(self, event: str, details: Mapping[str, Any]) -> None:
         """Keep a duplicate of each new connection: the original may change hands, as by TLS."""
         if event == "connection.connect_tcp.complete":
-            made = details["return_value"].get_extra_info("socket")
-            self._connections.append(made.dup())
-            self.left()
+            stream = details["return_value"].get_extra_info("socket")
+            self._connections.append(stream.dup())
+            self.remaining()
 
     def _shut_down(self) -> None:
         for connection in self._connections:
@@ -183,7 +183,7 @@ class _Request:
                     "sni_hostname": url.raw_host.decode("ascii"),
                     "trace": self.deadline.watch,
                 },
-                timeout=self.deadline.left(),
+                timeout=self.deadline.remaining(),
             )
             try:
                 return self.client.send(request, stream=True)
@@ -194,10 +194,10 @@ class _Request:
     def _addresses(self, host: str, port: int) -> list[str]:
         """The addresses of a host; ReadError if one of them is not public, unless it is allowed."""
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as exc:
             raise ReadError(self.label, f"can't find the host {host!r} ({exc})") from exc
-        addresses = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
+        addresses = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in entries))
         private = [address for address in addresses if not is_public(address)]
         if private and not self.limits.allow_private:
             named = host if host == private[0] else f"{host} is {private[0]}, which"
@@ -221,8 +221,8 @@ class _Request:
                 )
             if self.interrupted():
                 raise ReadError(self.label, "reading was interrupted")
-            self.deadline.left()
-        self.deadline.left()  # a connection that was shut down may look like one that has ended
+            self.deadline.remaining()
+        self.deadline.remaining()  # a connection that was shut down may look ended
         media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         return Source(
             name=self.label.partition("#")[0],
@@ -234,10 +234,10 @@ class _Request:
 def _unicode(data: bytes, response: httpx.Response) -> bytes:
     """A text in UTF-8 with a mark: the encoding that the server declares is not in the content."""
     try:
-        known = codecs.lookup(response.charset_encoding or "").name
-        if known == "utf-8" or not data:
+        encoding = codecs.lookup(response.charset_encoding or "").name
+        if encoding == "utf-8" or not data:
             return data
-        return data.decode(known, errors="replace").encode("utf-8-sig", errors="replace")
+        return data.decode(encoding, errors="replace").encode("utf-8-sig", errors="replace")
     except (LookupError, ValueError, TypeError, AttributeError):  # unknown, or none of texts
         return data
 

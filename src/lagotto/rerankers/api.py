@@ -105,8 +105,8 @@ class ApiReranker:
             some = texts[start : start + dialect.max_texts]
             body = {"model": self.model, "query": query, dialect.texts: some, "top_n": top_n}
             answer = await self._service.post("/rerank", {**body, **dialect.extra})
-            found = _read_scores(answer, count=len(some), scale=self.scale, model=self.model)
-            for index, score in found.items():
+            batch_scores = _read_scores(answer, count=len(some), scale=self.scale, model=self.model)
+            for index, score in batch_scores.items():
                 scores[start + index] = score
 
         await run_all(range(0, len(texts), dialect.max_texts), request, workers=CONNECTIONS)
@@ -155,10 +155,10 @@ def _read_scores(answer: object, *, count: int, scale: ScoreScale, model: str) -
     a score for one of the `count` texts or more, at most one for each of them, all of them finite
     and on the scale.
     """
-    found = answer.get("results", answer.get("data")) if isinstance(answer, dict) else answer
+    results = answer.get("results", answer.get("data")) if isinstance(answer, dict) else answer
     items = read_items(
         answer,
-        lambda: _ITEMS.validate_python(found),
+        lambda: _ITEMS.validate_python(results),
         count=count,
         least=1,
         noun="scores",

@@ -109,8 +109,8 @@ class CrossEncoderReranker:
         if not candidates:
             return Judgement([])
         if alphabet_share(query, self.config.alphabets) < 0.5:
-            known = ", ".join(self.config.languages)
-            note = f"{self.config.name} was trained on {known} only, the fused order stands"
+            languages = ", ".join(self.config.languages)
+            note = f"{self.config.name} was trained on {languages} only, the fused order stands"
             return Judgement(None, (note,))
         pairs = await self._threads.run(self._pairs, storable(query), candidates)
         scores: dict[int, float] = {}
@@ -165,22 +165,22 @@ def _pairs(
     Each pair comes with the index of its candidate.
     """
     room = max_tokens - tokenizer.num_special_tokens_to_add(True)
-    (asked,) = tokenizer.encode_batch([query], add_special_tokens=False)
-    asked.truncate(room // 2)
-    room -= len(asked)
+    (question,) = tokenizer.encode_batch([query], add_special_tokens=False)
+    question.truncate(room // 2)
+    room -= len(question)
     texts = [storable(in_context(one.title, one.text, context=one.context)) for one in candidates]
     encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
     for index, (one, encoding) in enumerate(zip(candidates, encodings, strict=True)):
         read = [encoding]
         if len(encoding) > room:
-            read = _windows(tokenizer, one, room=room, wanted=set(asked.ids))
+            read = _windows(tokenizer, one, room=room, query_ids=set(question.ids))
         for window in read:
             window.truncate(room)
-            yield index, tokenizer.post_process(asked, window)
+            yield index, tokenizer.post_process(question, window)
 
 
 def _windows(
-    tokenizer: Tokenizer, candidate: Candidate, *, room: int, wanted: set[int]
+    tokenizer: Tokenizer, candidate: Candidate, *, room: int, query_ids: set[int]
 ) -> list[Encoding]:
     """The windows of a passage, each under its title, with the most tokens of the query.
 
@@ -192,9 +192,9 @@ def _windows(
     size = max(1, room - len(above), room // 2)
     last = max(0, len(body) - size)
     starts = [*range(0, last, max(1, size - size // 4)), last]
-    held = [wanted.intersection(body.ids[start : start + size]) for start in starts]
-    holders = Counter(token for tokens in held for token in tokens)
-    worth = [sum(1 / holders[token] for token in sorted(tokens)) for tokens in held]
+    overlaps = [query_ids.intersection(body.ids[start : start + size]) for start in starts]
+    holders = Counter(token for tokens in overlaps for token in tokens)
+    worth = [sum(1 / holders[token] for token in sorted(tokens)) for tokens in overlaps]
     best = sorted(range(len(starts)), key=lambda number: -worth[number])[:MOST_WINDOWS]
     spans = [body.offsets[starts[number] : starts[number] + size] for number in sorted(best)]
     cut = [header + text[span[0][0] : span[-1][1]] if span else header for span in spans]
@@ -252,11 +252,11 @@ def _version(folder: Path, model: str) -> str:
 
 def _limits(folder: Path) -> list[int]:
     """The limits in the files beside the model; some of them have 1e30."""
-    found = [
+    values = [
         read_json_object(folder / "config.json").get("max_position_embeddings"),
         read_json_object(folder / "tokenizer_config.json").get("model_max_length"),
     ]
-    return [int(limit) for limit in found if isinstance(limit, int | float)] or [LONGEST]
+    return [int(limit) for limit in values if isinstance(limit, int | float)] or [LONGEST]
 
 
 def hub_folder(name: str) -> Path:
@@ -309,7 +309,7 @@ class CrossEncoderModel(KnownModel):
             await reranker.close()
 
 
-def _known(
+def _entries(
     name: str,
     *,
     languages: str = "English",
@@ -324,14 +324,14 @@ def _known(
     hashes = known_hashes({TOKENIZER: tokenizer, MODEL_FILES[0]: model})
     full = CrossEncoderModel(name=name, hashes=hashes, languages=languages, config=config, **facts)
     small = f"{name}-int8"
-    made = full.eight_bit(config.model_copy(update={"name": small}))
-    return {name: full, **({small: made} if full.repository else {})}
+    int8 = full.eight_bit(config.model_copy(update={"name": small}))
+    return {name: full, **({small: int8} if full.repository else {})}
 
 
 MMARCO = ("en", "ar", "de", "es", "fr", "hi", "id", "it", "ja", "nl", "pt", "ru", "vi", "zh")
 
 MODELS: dict[str, CrossEncoderModel] = {
-    **_known(
+    **_entries(
         "ms-marco-minilm-l12",
         good_for="the one to start with: SQuAD +.034, HotpotQA +.017, SciFact +.010 over hybrid; "
         "0.3 to 0.6 s of CPU a query",
@@ -348,13 +348,13 @@ MODELS: dict[str, CrossEncoderModel] = {
             megabytes=73,
         ),
     ),
-    **_known(
+    **_entries(
         "ms-marco-minilm-l6",
         good_for="half the layers of l12; not measured here",
         repository="cross-encoder/ms-marco-MiniLM-L6-v2",
         megabytes=91,
     ),
-    **_known(
+    **_entries(
         "mmarco-minilm",
         good_for="passages that are not English; not measured here",
         languages="14",
@@ -362,7 +362,7 @@ MODELS: dict[str, CrossEncoderModel] = {
         repository="cross-encoder/mmarco-mMiniLMv2-L12-H384-v1",
         megabytes=488,
     ),
-    **_known(
+    **_entries(
         "bge-reranker-base",
         good_for="English and Chinese, many times the time of l12; not measured here",
         languages="English, Chinese",
@@ -373,18 +373,18 @@ MODELS: dict[str, CrossEncoderModel] = {
 }
 
 
-def from_known(name: str, settings: str = "") -> CrossEncoderReranker:
+def from_table(name: str, settings: str = "") -> CrossEncoderReranker:
     """Create a known model; WeightsError names the command that fetches it."""
-    rest, given = parse_settings(name, settings, _KnownSettings)
+    rest, options = parse_settings(name, settings, _KnownSettings)
     if rest:
         raise ConfigError(
             f'"{name}:{rest}": {name} takes no folder; write cross-encoder:{rest} for a model of '
             "your own"
         )
-    return MODELS[name].create(**given.model_dump())
+    return MODELS[name].create(**options.model_dump())
 
 
-FACTORIES: Mapping[str, RerankerFactory] = {name: partial(from_known, name) for name in MODELS}
+FACTORIES: Mapping[str, RerankerFactory] = {name: partial(from_table, name) for name in MODELS}
 
 
 class AutoReranker:
@@ -430,8 +430,8 @@ class AutoReranker:
 
 
 def _knows(model: CrossEncoderModel, query: str, language: str | None) -> bool:
-    known = language is None or language in model.config.languages
-    return known and alphabet_share(query, model.config.alphabets) >= 0.5
+    has_language = language is None or language in model.config.languages
+    return has_language and alphabet_share(query, model.config.alphabets) >= 0.5
 
 
 auto = without_parameters("auto", AutoReranker)

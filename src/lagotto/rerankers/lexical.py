@@ -72,14 +72,14 @@ class QueryWords:
 class Matches:
     """The query's content words in a passage.
 
-    `offsets` has the word offset and the number of each match in the text, in order; `found` the
-    numbers of the words in text or title.
+    `offsets` has the word offset and the number of each match in the text, in order; `numbers`
+    those of the words in text or title.
     """
 
     words: QueryWords
     terms: Sequence[str]
     offsets: Sequence[tuple[int, int]]
-    found: frozenset[int]
+    numbers: frozenset[int]
 
 
 def match(query: str, candidates: Sequence[Candidate]) -> list[Matches]:
@@ -110,7 +110,7 @@ def idf_weights(matches: Sequence[Matches]) -> list[Numbers]:
     holders: dict[str, int] = {}
     for one in with_checkpoints(matches):
         for term, number in one.words.numbers.items():
-            holders[term] = holders.get(term, 0) + (number in one.found)
+            holders[term] = holders.get(term, 0) + (number in one.numbers)
     idf = {term: 1 + np.log((len(matches) + 1) / (count + 1)) for term, count in holders.items()}
     return [
         np.array([idf[term] for term in one.words.numbers]) for one in with_checkpoints(matches)
@@ -174,8 +174,8 @@ def lexical_features(query: str, candidates: Sequence[Candidate]) -> Numbers:
     matches = match(query, candidates)
     weighted = zip(candidates, matches, idf_weights(matches), strict=True)
     rows = [
-        _features(candidate.score, found, weights)
-        for candidate, found, weights in with_checkpoints(weighted)
+        _features(candidate.score, one, weights)
+        for candidate, one, weights in with_checkpoints(weighted)
     ]
     return np.array(rows, dtype=np.float64).reshape(len(candidates), len(LEXICAL_FEATURES))
 
@@ -186,16 +186,16 @@ def _features(fused: float, matches: Matches, weights: Numbers) -> list[float]:
     pairs, there = list(pairwise(matches.words.terms)), set(pairwise(matches.terms))
     numbers = matches.words.numbers.items()
     digits = [number for term, number in numbers if any(map(str.isdigit, term))]
-    found = {
+    values = {
         "fused": fused,
-        "coverage": sum(shares[number] for number in sorted(matches.found)),
+        "coverage": sum(shares[number] for number in sorted(matches.numbers)),
         "close": _best_window(matches.offsets, shares, CLOSE),
         "near": _best_window(matches.offsets, shares, NEAR),
         "frequency": sum(shares[word] * count / (count + HALF_AT) for word, count in counts),
         "pairs": sum(pair in there for pair in pairs) / max(1, len(pairs)),
-        "digits": sum(number in matches.found for number in digits) / max(1, len(digits)),
+        "digits": sum(number in matches.numbers for number in digits) / max(1, len(digits)),
     }
-    return [found[name] for name in LEXICAL_FEATURES]
+    return [values[name] for name in LEXICAL_FEATURES]
 
 
 def _best_window(offsets: Sequence[tuple[int, int]], shares: Sequence[float], length: int) -> float:
@@ -271,17 +271,17 @@ def maxsim_features(
 
 def token_features(query: TokenVectors, passages: Sequence[TokenVectors]) -> Numbers:
     """One row per passage: `maxsim` and `stretch`; zeros if there are no tokens."""
-    wanted = _words(query)
+    query_words = _words(query)
     rows = np.zeros((len(passages), 2))
     for row, passage in zip(rows, with_checkpoints(passages), strict=True):
-        given = _words(passage)
-        if not len(wanted) or not len(given):
+        passage_words = _words(passage)
+        if not len(query_words) or not len(passage_words):
             continue
-        length = min(WINDOW, len(given))
-        sums = np.cumsum(np.vstack([np.zeros_like(given[:1]), given]), axis=0)
+        length = min(WINDOW, len(passage_words))
+        sums = np.cumsum(np.vstack([np.zeros_like(passage_words[:1]), passage_words]), axis=0)
         windows = sums[length:] - sums[:-length]
-        row[0] = (_unit(wanted) @ _unit(given).T).max(axis=1).mean()
-        row[1] = (_unit(windows) @ _unit(wanted.mean(axis=0, keepdims=True)).T).max()
+        row[0] = (_unit(query_words) @ _unit(passage_words).T).max(axis=1).mean()
+        row[1] = (_unit(windows) @ _unit(query_words.mean(axis=0, keepdims=True)).T).max()
     return rows
 
 
@@ -320,7 +320,7 @@ class OverlapReranker(LocalReranker):
         equal = [np.ones(len(one.words.numbers)) for one in matches]
         weights = idf_weights(matches) if self.idf else equal
         return [
-            float(weight[sorted(one.found)].sum() / weight.sum()) if len(weight) else 0.0
+            float(weight[sorted(one.numbers)].sum() / weight.sum()) if len(weight) else 0.0
             for one, weight in zip(matches, weights, strict=True)
         ]
 
@@ -339,9 +339,9 @@ class LiteralOverlapReranker(OverlapReranker):
         self.id = "overlap:literal"
 
     def _shares(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
-        wanted = set(query.lower().split(" "))
+        query_words = set(query.lower().split(" "))
         texts = (one.text.lower().split(" ") for one in with_checkpoints(candidates))
-        return [len(wanted.intersection(words)) / len(wanted) for words in texts]
+        return [len(query_words.intersection(words)) / len(query_words) for words in texts]
 
 
 def overlap(parameters: str) -> Reranker:

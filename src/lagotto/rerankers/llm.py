@@ -231,14 +231,14 @@ def read_answer(
         raise RerankError(f"{model} refused to answer: {_short(message.refusal)}")
     content = _THINKING.sub("", message.content, count=1)
     verdicts: dict[str, Verdict] = {}
-    for found in flat_objects(content):
-        name = found.get("id")
+    for item_values in flat_objects(content):
+        name = item_values.get("id")
         if not isinstance(name, str) or name not in candidates:
             continue
         if name in verdicts:
             raise RerankError(f"{model} judged the passage {name} twice: {_short(content)}")
         with suppress(ValidationError):
-            item = _Item.model_validate(found)
+            item = _Item.model_validate(item_values)
             if scale.low <= item.score <= scale.high:
                 quote, text = item.key_evidence, candidates[name].text
                 evidence = find_quote(quote, text=text) if quote else None
@@ -277,12 +277,12 @@ def flat_objects(text: str) -> Iterator[dict[str, object]]:
     for match in _OBJECT.finditer(text):
         members = [member.group("key", "value") for member in _MEMBERS.finditer(match[0])]
         try:
-            found = {
+            values = {
                 _unquoted(key) if key[0] in "\"'" else key: _value(value) for key, value in members
             }
         except ValueError:
             continue
-        yield found
+        yield values
 
 
 def _value(literal: str) -> object:
@@ -385,8 +385,8 @@ class LlmReranker:
         verdicts: list[Verdict | None] = [None] * len(candidates)
 
         async def judge(batch: range) -> None:
-            found = await self._judged(query, [candidates[index] for index in batch])
-            verdicts[batch.start : batch.stop] = found
+            batch_verdicts = await self._judged(query, [candidates[index] for index in batch])
+            verdicts[batch.start : batch.stop] = batch_verdicts
 
         batches = self._batches(query, candidates)
         await run_all(batches, judge, workers=self.config.connections)
@@ -404,16 +404,16 @@ class LlmReranker:
             prompt = self._prompt(query, [candidates[index] for index in waiting], attempt)
             answer = await self._answer(prompt)
             try:
-                found = read_answer(
+                batch = read_answer(
                     answer,
                     candidates=prompt.candidates,
                     scale=self.scale,
                     model=self.config.model,
                 )
             except RerankError as exc:
-                found, problem = {}, exc
+                batch, problem = {}, exc
             names = zip(waiting, prompt.candidates, strict=True)
-            verdicts |= {index: found[name] for index, name in names if name in found}
+            verdicts |= {index: batch[name] for index, name in names if name in batch}
             if len(verdicts) == len(candidates):
                 return [verdicts[index] for index in range(len(candidates))]
             if attempt < ATTEMPTS:
@@ -477,13 +477,13 @@ class LlmReranker:
         if self.config.one_by_one:
             return runs([0] * len(candidates), room=-1)
         empty = self._prompt(query, [], 0).messages
-        taken = sum(self._tokenizer.count([message["content"] for message in empty]))
-        shown = self.config.max_text_chars
+        overhead = sum(self._tokenizer.count([message["content"] for message in empty]))
+        limit = self.config.max_text_chars
         frames = [
-            framed(one, name="p0a0a0a", code="0a" * 8, max_text_chars=shown) for one in candidates
+            framed(one, name="p0a0a0a", code="0a" * 8, max_text_chars=limit) for one in candidates
         ]
         costs = [count + self._rubric.answer_tokens for count in self._tokenizer.count(frames)]
-        room = self.config.context_tokens - self.config.thinking_tokens - taken
+        room = self.config.context_tokens - self.config.thinking_tokens - overhead
         return runs(costs, room=room)
 
 

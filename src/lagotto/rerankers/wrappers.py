@@ -93,8 +93,8 @@ class CachedReranker(_WrappedReranker):
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         notes: list[str] = []
         keys = [self._key(query, one) for one in candidates]
-        known = await self._known(keys, notes)
-        missing = {key: one for key, one in zip(keys, candidates, strict=True) if key not in known}
+        by_key = await self._load(keys, notes)
+        missing = {key: one for key, one in zip(keys, candidates, strict=True) if key not in by_key}
         late: set[bytes] = set()
         if missing:
             judgement = await self.inner.rerank(query, list(missing.values()))
@@ -106,23 +106,21 @@ class CachedReranker(_WrappedReranker):
                 raise RerankError(
                     f"the reranker returned {len(verdicts)} verdicts for {len(missing)} passages"
                 )
-            made = dict(zip(missing, verdicts, strict=True))
-            known |= made
+            fresh = dict(zip(missing, verdicts, strict=True))
+            by_key |= fresh
             late = {key for index, key in enumerate(missing) if index in judgement.unjudged}
             if not judgement.notes:
-                await self._save({key: made[key] for key in made.keys() - late}, notes)
+                await self._save({key: fresh[key] for key in fresh.keys() - late}, notes)
         unjudged = frozenset(index for index, key in enumerate(keys) if key in late)
-        return Judgement([known[key] for key in keys], tuple(notes), unjudged)
+        return Judgement([by_key[key] for key in keys], tuple(notes), unjudged)
 
     async def close(self) -> None:
         self._memory.clear()
         await super().close()
 
-    async def _known(
-        self, keys: Collection[bytes], notes: list[str]
-    ) -> dict[bytes, Verdict | None]:
-        known = {key: self._memory[key] for key in keys if key in self._memory}
-        missing = set(keys) - known.keys()
+    async def _load(self, keys: Collection[bytes], notes: list[str]) -> dict[bytes, Verdict | None]:
+        by_key = {key: self._memory[key] for key in keys if key in self._memory}
+        missing = set(keys) - by_key.keys()
         if self._file and missing:
             try:
                 texts = await asyncio.to_thread(self._file.read, missing)
@@ -131,9 +129,9 @@ class CachedReranker(_WrappedReranker):
                 texts = {}
             for key, text in texts.items():
                 with suppress(ValidationError):  # another version wrote it in another form
-                    known[key] = _VERDICT.validate_json(text)
-        self._store(known)
-        return known
+                    by_key[key] = _VERDICT.validate_json(text)
+        self._store(by_key)
+        return by_key
 
     async def _save(self, verdicts: Verdicts, notes: list[str]) -> None:
         self._store(verdicts)

@@ -55,8 +55,8 @@ class DocumentGroups:
     candidates: Candidates
 
     def rows_of(self, documents: Sequence[FoundDocument]) -> NDArray[np.int64]:
-        wanted = {item.name for item in documents}
-        chosen = [index for index, item in enumerate(self.documents) if item.ref in wanted]
+        names = {item.name for item in documents}
+        chosen = [index for index, item in enumerate(self.documents) if item.ref in names]
         return np.flatnonzero(np.isin(self.owners, chosen))
 
 
@@ -73,7 +73,7 @@ def collapse(candidates: Candidates, passages: Sequence[Passage]) -> DocumentGro
     of_key = {key: index_of[name] for key, name in names.items()}
     owners = np.array([of_key.get(key, NO_DOCUMENT) for key in candidates.keys.tolist()], np.int64)
     legs = {
-        leg: _of_documents(found, owners, len(different)) for leg, found in candidates.legs.items()
+        leg: _of_documents(each, owners, len(different)) for leg, each in candidates.legs.items()
     }
     grouped = Candidates(np.arange(len(different)), legs, candidates.depth)
     return DocumentGroups(different, owners, grouped)
@@ -84,21 +84,21 @@ def rank_documents(
 ) -> list[FoundDocument]:
     """The documents in a total order: score, best rank in a leg, source."""
     order = np.lexsort((groups.candidates.best_ranks, -fused.scores))
-    found = []
+    documents = []
     for row in with_checkpoints(order.tolist()):
         document, score = groups.documents[row], float(fused.scores[row])
         legs = leg_scores(row, groups.candidates, fused)
-        found.append(FoundDocument(document, score, legs, best_chunks[document.ref]))
-    return found
+        documents.append(FoundDocument(document, score, legs, best_chunks[document.ref]))
+    return documents
 
 
-def _of_documents(found: LegScores, owners: NDArray[np.int64], count: int) -> LegScores:
-    known = owners != NO_DOCUMENT
+def _of_documents(leg: LegScores, owners: NDArray[np.int64], count: int) -> LegScores:
+    valid = owners != NO_DOCUMENT
     scores = np.full(count, np.nan)
-    np.fmax.at(scores, owners[known], found.scores[known])  # an unknown score, NaN, counts as none
+    np.fmax.at(scores, owners[valid], leg.scores[valid])  # an unknown score, NaN, counts as none
     best = np.full(count, NOT_FOUND)
-    found_ranks = np.where(found.ranks > 0, found.ranks, NOT_FOUND)
-    np.minimum.at(best, owners[known], found_ranks[known])
+    chunk_ranks = np.where(leg.ranks > 0, leg.ranks, NOT_FOUND)
+    np.minimum.at(best, owners[valid], chunk_ranks[valid])
     listed = best < NOT_FOUND
     ranks = np.where(listed, 1 + np.searchsorted(np.sort(best[listed]), best), 0)
     return LegScores(scores, ranks.astype(np.int64))
@@ -156,11 +156,11 @@ class Highlighter:
         if max_chars < SHORTEST:
             raise ConfigError(f"max_chars is {max_chars}; a snippet needs at least {SHORTEST}")
         text = " ".join(text.split())
-        found = self._matches(text, language)
+        matches = self._matches(text, language)
         window = Span(0, len(text))
         if len(text) > max_chars:
             width = max_chars - 2 * len(ELLIPSIS)
-            best = _best(found, width)
+            best = _best(matches, width)
             spare = width - (best.end - best.start)
             # The best stretch is in the middle, unless that is beyond an end of the text.
             start = min(max(0, best.start - max(0, spare) // 2), len(text) - width)
@@ -170,11 +170,11 @@ class Highlighter:
         shift = len(before) - window.start
         inside = (
             Span(match.span.start + shift, match.span.end + shift)
-            for match in found
+            for match in matches
             if window.start <= match.span.start and match.span.end <= window.end
         )
-        shown = before + text[window.start : window.end] + after
-        return Snippet(text=shown, highlights=_merged(inside))
+        part = before + text[window.start : window.end] + after
+        return Snippet(text=part, highlights=_merged(inside))
 
     def spans(self, text: str, *, language: str | None = None) -> tuple[Span, ...]:
         """The words of a text that match those of the query."""
@@ -186,9 +186,9 @@ class Highlighter:
             self._terms[language] = _QueryTerms(self._query, language)
         words = [(span, _terms(text[span.start : span.end], language)) for span in _words(text)]
         present = {term for _, terms in words for term in terms}
-        wanted = self._terms[language].matching(present)
-        found = ((span, wanted.intersection(terms)) for span, terms in words)
-        return [_Match(span, frozenset(terms)) for span, terms in found if terms]
+        matching = self._terms[language].matching(present)
+        pairs = ((span, matching.intersection(terms)) for span, terms in words)
+        return [_Match(span, frozenset(terms)) for span, terms in pairs if terms]
 
 
 class _QueryTerms:
@@ -196,22 +196,22 @@ class _QueryTerms:
 
     def __init__(self, query: str, language: str | None) -> None:
         words = content_terms(query_terms(query, (language,)))
-        self._asked = {term for word in words for term in word.variants}
-        self._similar = SimilarWords(self._asked, threshold=NEAR)
+        self._own_terms = {term for word in words for term in word.variants}
+        self._similar = SimilarWords(self._own_terms, threshold=NEAR)
         self._alike: dict[str, list[tuple[str, float]]] = {}
 
     def matching(self, present: set[str]) -> set[str]:
         """The terms of the query, and those of `present` that it seems to have misspelt."""
-        if self._asked <= present:
-            return self._asked
+        if self._own_terms <= present:
+            return self._own_terms
         nearest: dict[str, tuple[float, str]] = {}
-        for term in present - self._asked:
+        for term in present - self._own_terms:
             if term not in self._alike:
                 self._alike[term] = self._similar.to(term)
-            for asked, likeness in self._alike[term]:
-                if asked not in present:
-                    nearest[asked] = min(nearest.get(asked, (0.0, "")), (-likeness, term))
-        return self._asked.union(term for _, term in nearest.values())
+            for own, likeness in self._alike[term]:
+                if own not in present:
+                    nearest[own] = min(nearest.get(own, (0.0, "")), (-likeness, term))
+        return self._own_terms.union(term for _, term in nearest.values())
 
 
 @lru_cache(maxsize=CACHE_SIZE)
@@ -239,22 +239,22 @@ def _kind(char: str) -> Literal["spaced", "unspaced", "between"]:
     return "spaced" if in_word else "between"
 
 
-def _best(found: Sequence[_Match], width: int) -> Span:
+def _best(matches: Sequence[_Match], width: int) -> Span:
     """The stretch of at most `width` with the terms worth most, then with the most matches."""
     best, best_worth = Span(0, 0), (0, 0)
     counts: Counter[str] = Counter()
     first = worth = 0
-    for last, match in enumerate(found):
+    for last, match in enumerate(matches):
         for term in match.terms:
             worth += 0 if counts[term] else term_worth(term)
             counts[term] += 1
-        while match.span.end - found[first].span.start > width and first < last:
-            for term in found[first].terms:
+        while match.span.end - matches[first].span.start > width and first < last:
+            for term in matches[first].terms:
                 counts[term] -= 1
                 worth -= 0 if counts[term] else term_worth(term)
             first += 1
         if (worth, last - first + 1) > best_worth:
-            best = Span(found[first].span.start, match.span.end)
+            best = Span(matches[first].span.start, match.span.end)
             best_worth = (worth, last - first + 1)
     return best
 
@@ -267,16 +267,16 @@ def _at_words(text: str, window: Span, stretch: Span) -> Span:
     if end < len(text) and text[end] != " ":
         space = text.rfind(" ", max(start, stretch.end), end)
         end = space if space > start else end
-    kept = text[start:end]
-    start += len(kept) - len(kept.lstrip(" "))
-    return Span(start, start + len(kept.strip(" ")))
+    inner = text[start:end]
+    start += len(inner) - len(inner.lstrip(" "))
+    return Span(start, start + len(inner.strip(" ")))
 
 
 def _merged(spans: Iterator[Span]) -> tuple[Span, ...]:
-    found: list[Span] = []
+    disjoint: list[Span] = []
     for span in spans:
-        if found and span.start < found[-1].end:
-            found[-1] = Span(found[-1].start, span.end)
+        if disjoint and span.start < disjoint[-1].end:
+            disjoint[-1] = Span(disjoint[-1].start, span.end)
         else:
-            found.append(span)
-    return tuple(found)
+            disjoint.append(span)
+    return tuple(disjoint)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 from lagotto._internal.concurrency import with_checkpoints
 from lagotto.errors import DegradedError, LagottoError
@@ -52,19 +51,22 @@ class Diagnostics:
         self.fusion: FusionInputs | None = None
         """What else their fused scores depend on."""
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count the time spent inside for a stage; a stage that runs twice adds up.
+    def stage(self, name: str) -> Self:
+        """Count the time for a stage, to the end of the `with` block that this is for.
 
-        A stage inside another one pauses it, so the times add up to the total.
+        A stage that runs twice adds up. One inside another pauses it, so the times add up to the
+        total.
         """
         self._count()
         self._running.append(name)
-        try:
-            yield
-        finally:
-            self._count()
-            self._running.pop()
+        return self
+
+    def __enter__(self) -> None:
+        """The stage has begun already."""
+
+    def __exit__(self, *_: object) -> None:
+        self._count()
+        self._running.pop()
 
     def milliseconds(self) -> dict[str, float]:
         """The time of each stage so far, of `other`, and the `total`."""
@@ -94,10 +96,10 @@ class Diagnostics:
 
         A hint is on what may well be right, or on a search that lacks nothing, and never an error.
         """
-        said = f"{part}: {problem}"
+        message = f"{part}: {problem}"
         if self._strict and not is_hint:
-            raise strict_error(said) from cause
-        self._notes[said] = None
+            raise strict_error(message) from cause
+        self._notes[message] = None
 
     def stats(self, prefs: RetrievalPrefs, counts: Mapping[str, int]) -> RetrievalStats:
         """The notes, and with `prefs.debug` times, counts, parameters and the trace id."""
@@ -143,7 +145,7 @@ def scored_candidates(
 ) -> tuple[ScoredCandidate, ...]:
     """The candidates that `passages` are of, best first, with every leg's score for each."""
     rows = {int(key): row for row, key in enumerate(candidates.keys)}
-    found = sorted(passages, key=lambda passage: -fused.scores[rows[passage.key]])
+    ranked = sorted(passages, key=lambda passage: -fused.scores[rows[passage.key]])
     return tuple(
         ScoredCandidate(
             collection=passage.document.collection,
@@ -157,7 +159,7 @@ def scored_candidates(
             **passage.chunk.location_fields(),
             breakdown=breakdown_fields(row, candidates, fused),
         )
-        for passage, row in ((item, rows[item.key]) for item in with_checkpoints(found))
+        for passage, row in ((item, rows[item.key]) for item in with_checkpoints(ranked))
     )
 
 
@@ -166,16 +168,16 @@ def leg_scores(row: int, candidates: Candidates, fused: Fused) -> dict[str, LegS
 
     A leg that has no score for it is left out.
     """
-    found = _leg_fields(row, candidates, fused)
-    return {leg: LegScore(**fields) for leg, fields in found.items()}
+    legs = _leg_fields(row, candidates, fused)
+    return {leg: LegScore(**fields) for leg, fields in legs.items()}
 
 
 def _leg_fields(row: int, candidates: Candidates, fused: Fused) -> dict[str, dict[str, Any]]:
     legs: dict[str, dict[str, Any]] = {}
-    for leg, found in candidates.legs.items():
-        if not found.is_known(row):
+    for leg, scores in candidates.legs.items():
+        if not scores.is_known(row):
             continue
-        fields = {"score": float(found.scores[row]), "rank": int(found.ranks[row]) or None}
+        fields = {"score": float(scores.scores[row]), "rank": int(scores.ranks[row]) or None}
         part = fused.parts.get(leg)
         if part is not None:  # a leg without weight contributes nothing
             fields["normalised"] = float(part.normalised[row])

@@ -182,16 +182,16 @@ def _reciprocal(
     return Fused(scores, summed / (k + 1), parts, (lowest / (k + 1), total / (k + 1)))
 
 
-def _normalised(leg: Leg, found: LegScores, scoring: ScoringPrefs, floor: float) -> Scores:
+def _normalised(leg: Leg, ranking: LegScores, scoring: ScoringPrefs, floor: float) -> Scores:
     """A leg's scores in [0, 1] (raw for `none`), 0 where it has none."""
-    known = np.isfinite(found.scores) & (scoring.fill | (found.ranks > 0))
+    known = np.isfinite(ranking.scores) & (scoring.fill | (ranking.ranks > 0))
     if scoring.blend == "rrf":
         # What holds the exact wording holds it as well as any other that does.
-        ranks = (known & (found.scores > 0)).astype(np.int64) if leg == "exact" else found.ranks
+        ranks = (known & (ranking.scores > 0)).astype(np.int64) if leg == "exact" else ranking.ranks
         return np.where(ranks > 0, (scoring.rrf_k + 1) / (scoring.rrf_k + ranks), 0.0)
-    normalised = np.zeros(len(found.scores))
+    normalised = np.zeros(len(ranking.scores))
     if known.any():
-        scores = found.scores[known].astype(np.float64)
+        scores = ranking.scores[known].astype(np.float64)
         normalised[known] = _on_one_scale(leg, scores, scoring.normalize, floor)
     return normalised
 

@@ -56,28 +56,28 @@ async def late_candidates(
         prefs = prefs.replace(fts={"min_rank": None})
     stored: dict[DocumentRef, ChunkKeys] = {}
     if prefs.chunking.strategy == "mixed":
-        found = await view.stored([item.ref for item in documents])
+        records = await view.stored([item.ref for item in documents])
         stored = {
             DocumentRef(*name): item.keys
-            for name, item in found.items()
+            for name, item in records.items()
             if (item.chunker_id, item.model_id) == maker.made_by
         }
     rest = [item for item in documents if item.ref not in stored]
-    made = await _made(view, rest, maker, plan=plan, prefs=prefs)
+    source = await _late_source(view, rest, maker, plan=plan, prefs=prefs)
     keys = np.concatenate([np.empty(0, np.int64), *stored.values()])
     recall = Recall(view, legs, prefs)
     scored: dict[Leg, LegScores] = {}
     for leg in legs.active():
-        of_stored, of_made = await recall.scores(leg, keys), await made.scores(leg, legs, prefs)
-        listing = [_matched_by_score(leg, of_stored), await made.matched(leg, legs, of_made)]
+        of_stored, of_source = await recall.scores(leg, keys), await source.scores(leg, legs, prefs)
+        listing = [_matched_by_score(leg, of_stored), await source.matched(leg, legs, of_source)]
         least = {"semantic": prefs.vector.min_score, "text": prefs.fts.min_rank}.get(leg)
         if leg == "fuzzy" and isinstance(legs.fuzzy, TrigramTextQuery):
             least = legs.fuzzy.threshold
-        scores = np.concatenate([of_stored, of_made])
+        scores = np.concatenate([of_stored, of_source])
         scored[leg] = _ranked(scores, np.concatenate(listing), least=least)
     maker.counts["chunks_stored"] = len(keys)
-    keys = np.concatenate([keys, -1 - np.arange(len(made.texts))])
-    return made, _listed(keys, scored)
+    keys = np.concatenate([keys, -1 - np.arange(len(source.texts))])
+    return source, _listed(keys, scored)
 
 
 def _matched_by_score(leg: Leg, scores: Scores) -> NDArray[np.bool_]:
@@ -85,25 +85,25 @@ def _matched_by_score(leg: Leg, scores: Scores) -> NDArray[np.bool_]:
     return np.full(len(scores), True) if leg == "semantic" else scores > 0
 
 
-def _ranked(scores: Scores, found: NDArray[np.bool_], *, least: float | None) -> LegScores:
+def _ranked(scores: Scores, mask: NDArray[np.bool_], *, least: float | None) -> LegScores:
     if least is not None:
-        found = found & (scores >= least)
-    rows = np.flatnonzero(found)
+        mask = mask & (scores >= least)
+    rows = np.flatnonzero(mask)
     order = rows[np.argsort(-scores[rows], kind="stable")]
     best = Hits(order, scores[order].astype(np.float32))
     return LegScores(scores, listed(best, np.arange(len(scores))).ranks)
 
 
-def _listed(keys: ChunkKeys, found: Mapping[Leg, LegScores]) -> Candidates:
+def _listed(keys: ChunkKeys, scored: Mapping[Leg, LegScores]) -> Candidates:
     """The chunks that any leg finds; exact wordings that no chunk holds are no leg."""
-    legs = {leg: said for leg, said in found.items() if leg != "exact" or (said.ranks > 0).any()}
-    in_a_list = np.any([said.ranks > 0 for said in legs.values()], axis=0) if legs else keys < 0
+    legs = {leg: item for leg, item in scored.items() if leg != "exact" or (item.ranks > 0).any()}
+    in_a_list = np.any([item.ranks > 0 for item in legs.values()], axis=0) if legs else keys < 0
     rows = np.flatnonzero(in_a_list)
-    kept = {leg: LegScores(said.scores[rows], said.ranks[rows]) for leg, said in legs.items()}
-    return Candidates(keys[rows], kept, depth=len(keys))
+    listings = {leg: LegScores(item.scores[rows], item.ranks[rows]) for leg, item in legs.items()}
+    return Candidates(keys[rows], listings, depth=len(keys))
 
 
-async def _made(
+async def _late_source(
     view: View,
     documents: Sequence[Document],
     maker: ChunkMaker,
@@ -115,11 +115,11 @@ async def _made(
     embed = plan.legs.semantic is not None or prefs.diversity.mmr is not None
     sets = await maker.chunks(documents, embed=embed)
     texts: list[IndexedText] = []
-    for document, made in zip(documents, sets, strict=True):
+    for document, entry in zip(documents, sets, strict=True):
         texts += await in_thread(
             index_text,
             document,
-            [chunk for chunk in made.chunks if chunk.level != "parent"],
+            [chunk for chunk in entry.chunks if chunk.level != "parent"],
             headers=prefs.chunking.include_headers,
             main_language=next(iter(view.languages), None),
         )
@@ -133,11 +133,11 @@ async def _made(
             and (where == And() or matches(where, text.document, text.chunk))
         ]
 
-    kept = await in_thread(allowed)
+    rows = await in_thread(allowed)
     vectors = [item.vectors for item in sets if len(item.vectors)]
     joined = np.concatenate(vectors) if vectors else np.zeros((0, 0), np.float32)
-    by_document = {item.ref: made.chunks for item, made in zip(documents, sets, strict=True)}
-    return LateChunkSource(view, [texts[row] for row in kept], joined[kept], by_document)
+    by_document = {item.ref: entry.chunks for item, entry in zip(documents, sets, strict=True)}
+    return LateChunkSource(view, [texts[row] for row in rows], joined[rows], by_document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,44 +149,44 @@ class LateChunkSource:
 
     view: View
     texts: Sequence[IndexedText]
-    made_vectors: Vectors
+    late_vectors: Vectors
     sets: Mapping[DocumentRef, Sequence[Chunk]]
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
         stored = {item.key: item for item in await self.view.passages(keys[keys >= 0])}
-        made = {
+        late = {
             key: Passage(key, self.texts[-1 - key].chunk, self.texts[-1 - key].document)
             for key in keys[keys < 0].tolist()
         }
-        known = made | stored
+        known = late | stored
         return [known[key] for key in keys.tolist() if key in known]
 
     async def vectors(self, keys: ChunkKeys) -> Vectors:
-        made = keys < 0
-        stored = await self.view.vectors(keys[~made])
-        if not made.any():
+        is_late = keys < 0
+        stored = await self.view.vectors(keys[~is_late])
+        if not is_late.any():
             return stored
-        rows = np.empty((len(keys), self.made_vectors.shape[1]), np.float32)
-        rows[made] = self.made_vectors[-1 - keys[made]]
+        rows = np.empty((len(keys), self.late_vectors.shape[1]), np.float32)
+        rows[is_late] = self.late_vectors[-1 - keys[is_late]]
         if len(stored):
-            rows[~made] = stored
+            rows[~is_late] = stored
         return rows
 
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
         wanted = {chunk.parent_id for chunk in chunks}
         names = {chunk.document_ref for chunk in chunks}
-        made = {
+        late = {
             parent.id: parent
             for name in names
             for parent in self.sets.get(name, ())
             if parent.id in wanted
         }
-        return made | await self.view.parents(self._stored(chunks))
+        return late | await self.view.parents(self._stored(chunks))
 
     async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
         names = dict.fromkeys(chunk.document_ref for chunk in chunks)
-        made = [chunk for name in names for chunk in self.sets.get(name, ())]
-        return made + await self.view.neighbours(self._stored(chunks), near=near, across=across)
+        late = [chunk for name in names for chunk in self.sets.get(name, ())]
+        return late + await self.view.neighbours(self._stored(chunks), near=near, across=across)
 
     def _stored(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         return [item for item in chunks if item.document_ref not in self.sets]
@@ -195,7 +195,7 @@ class LateChunkSource:
         if not self.texts:
             return np.zeros(0)
         if leg == "semantic" and legs.semantic is not None:
-            cosines = self.made_vectors @ legs.semantic
+            cosines = self.late_vectors @ legs.semantic
             return by_distance(cosines, legs.length, prefs.vector.distance)
         if leg == "exact" and legs.exact is not None:
             return await in_thread(_exact_shares, self.texts, legs.exact)
@@ -268,17 +268,17 @@ class ChunkMaker:
         A cancelled search has cached what it finished, a document at a time.
         """
         keys = [self._key(document) for document in documents]
-        found = await self._load(keys) if embed else {}
-        missing = [item for key, item in zip(keys, documents, strict=True) if key not in found]
+        by_key = await self._load(keys) if embed else {}
+        missing = [item for key, item in zip(keys, documents, strict=True) if key not in by_key]
         for group in _groups(await self._cut(missing)):
-            made: Sequence[Vectors | NativeEmbeddingError]
+            embeddings: Sequence[Vectors | NativeEmbeddingError]
             if embed:
-                made = await self.vectors.embed_each(group)
+                embeddings = await self.vectors.embed_each(group)
             else:
                 counts = (sum(chunk.level != "parent" for chunk in chunks) for _, chunks in group)
-                made = [np.zeros((count, 0), np.float32) for count in counts]
+                embeddings = [np.zeros((count, 0), np.float32) for count in counts]
             sets = {}
-            for (document, chunks), vectors in zip(group, made, strict=True):
+            for (document, chunks), vectors in zip(group, embeddings, strict=True):
                 if isinstance(vectors, NativeEmbeddingError):
                     self._failed(document, vectors)
                 else:
@@ -286,9 +286,9 @@ class ChunkMaker:
             if embed and self.cache is not None and self.prefs.write_chunk_cache:
                 await self.cache.save(sets, ttl=self.prefs.ttl_seconds)
                 self.counts["chunk_sets_kept"] += len(sets)
-            found |= sets
+            by_key |= sets
         none = CachedChunks([], np.zeros((0, self.vectors.embedder.info.dimension), np.float32))
-        return [found.get(key, none) for key in keys]
+        return [by_key.get(key, none) for key in keys]
 
     async def _cut(self, documents: Sequence[Document]) -> list[Work]:
         works = []
@@ -311,8 +311,8 @@ class ChunkMaker:
         # A service may change its model and keep the name, which is all that a key has of it.
         dimension = self.vectors.embedder.info.dimension
         loaded = await self.cache.load(keys)
-        fitting = {key: kept for key, kept in loaded.items() if kept.vectors.shape[1] == dimension}
-        self.counts["chunks_cached"] += sum(len(kept.chunks) for kept in fitting.values())
+        fitting = {key: item for key, item in loaded.items() if item.vectors.shape[1] == dimension}
+        self.counts["chunks_cached"] += sum(len(item.chunks) for item in fitting.values())
         return fitting
 
     def _key(self, document: Document) -> CacheKey:
@@ -390,9 +390,9 @@ def _matched(texts: Sequence[IndexedText], query: TextQuery) -> NDArray[np.bool_
 
 def _exact_shares(texts: Sequence[IndexedText], query: ExactQuery) -> Scores:
     wordings = [part.query.where for part in query.parts]
-    held = [
+    rows = [
         [wording is not None and holds(wording, text.text.terms) for wording in wordings]
         for text in with_checkpoints(texts)
     ]
-    shares: Scores = np.array(held, np.float64).reshape(len(texts), len(wordings)).mean(axis=1)
+    shares: Scores = np.array(rows, np.float64).reshape(len(texts), len(wordings)).mean(axis=1)
     return shares

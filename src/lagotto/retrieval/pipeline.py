@@ -52,12 +52,14 @@ from lagotto.retrieval.stages import (
     best_rows,
     cap,
     cited_section,
+    copy_key,
     document_of,
     mmr,
     rank,
     rerank,
     resolve_parents,
     verdict_score,
+    without_copies,
 )
 from lagotto.stores.base import Capabilities, ItemRepo, Passage, View
 
@@ -124,16 +126,16 @@ class Components:
 class Scored:
     """The candidates to be ranked, with their fused scores, and `source`, where they are read.
 
-    `found` are the stored chunks that the legs of `recall` found, which the candidates are, or
-    whose documents' chunks they are; `view` leaves out what the query excludes, and `exact` is the
-    exact leg before it was boosted. `rows` are those that may be shown, None for all. `documents`
-    are the best ones, best first, if the view asks for documents.
+    `recall_candidates` are the stored chunks that the legs of `recall` found, which the candidates
+    are, or whose documents' chunks they are; `view` leaves out what the query excludes, and `exact`
+    is the exact leg before it was boosted. `rows` are those that may be shown, None for all.
+    `documents` are the best ones, best first, if the view asks for documents.
     """
 
     view: View
     plan: QueryPlan
     recall: Recall
-    found: Candidates
+    recall_candidates: Candidates
     source: ChunkSource
     candidates: Candidates
     fused: Fused
@@ -141,6 +143,12 @@ class Scored:
     rows: Rows | None = None
     documents: Sequence[FoundDocument] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a leg brought as many chunks as it was to, so that there may be more."""
+        depth, legs = self.candidates.depth, self.candidates.legs.values()
+        return depth is not None and any(np.count_nonzero(leg.ranks) >= depth for leg in legs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +211,11 @@ class Search:
         outcome = Outcome(self.request, self.diagnostics)
         if self.request.is_empty:
             return outcome
-        scored = await self._scored()
+        if self._size.documents is None:
+            scored = await self._past_copies(await self._recall(passages=self._wanted))
+        else:
+            scored = await self._recall_documents(self._size.documents)
+            scored = await self._cut(scored) if self._is_late else scored
         if prefs.explain == "candidates":
             with stage("explain"):
                 await self._explain(scored)
@@ -215,8 +227,8 @@ class Search:
         if self._reranker is not None:
             with stage("rerank"):
                 seen, rest = self._for_reranker(self._reranker, ranked)
-                kept, verdicts = await self._reranked(self._reranker, seen, scored)
-                ranked = kept + rest
+                best, verdicts = await self._reranked(self._reranker, seen, scored)
+                ranked = best + rest
                 outcome = replace(
                     outcome, seen=seen, verdicts=verdicts, judged=ranked if verdicts else None
                 )
@@ -230,13 +242,6 @@ class Search:
         outcome = replace(outcome, scored=scored, ranked=shown)
         return await self._with_surroundings(outcome, scored)
 
-    async def _scored(self) -> Scored:
-        """The candidates; of the best documents, or chunks made of these, if a view shows some."""
-        if self._size.documents is None:
-            return await self._recall(passages=self._wanted)
-        found = await self._recall_documents(self._size.documents)
-        return await self._cut(found) if self._is_late else found
-
     async def _recall(self, *, passages: int | None) -> Scored:
         """What the legs find, fused; twice where feedback is asked for.
 
@@ -245,11 +250,31 @@ class Search:
         expansion, feedback = await self._expansion(), self._prefs.expansion.feedback
         while True:
             plan, legs = await self._plan(expansion, passages)
-            found = await self._fused(plan, legs, self.depth)
-            if not feedback or found.plan.legs.text is None:
-                return found
+            scored = await self._fused(plan, legs, self.depth)
+            if not feedback or scored.plan.legs.text is None:
+                return scored
             with self.diagnostics.stage("expand"):
-                expansion, feedback = await self._feedback(found, expansion), False
+                expansion, feedback = await self._feedback(scored, expansion), False
+
+    @property
+    def _shows_copies_once(self) -> bool:
+        return self._prefs.diversity.copies == "once"
+
+    async def _past_copies(self, scored: Scored) -> Scored:
+        """The candidates, searched for deeper while copies take the room of other texts.
+
+        That does not depend on how many hits are asked for, so a shorter list is the beginning of a
+        longer one.
+        """
+        is_set = self._prefs.candidates is not None or self._prefs.overfetch is not None
+        depth = self.depth
+        while self._shows_copies_once and not is_set and scored.is_full:
+            passages = await self._read(scored.source, scored.candidates.keys)
+            if len({copy_key(passage.chunk) for passage in passages}) >= self.depth:
+                break
+            depth *= DEEPER
+            scored = await self._fused(scored.plan, scored.recall, depth)
+        return scored
 
     async def _recall_documents(self, count: int) -> Scored:
         """The best `count` documents, as far as they reach the thresholds, and their candidates.
@@ -259,19 +284,18 @@ class Search:
         threshold = self._prefs.scoring.min_score or 0.0
         if self._reranker is None:
             threshold = max(threshold, self._prefs.min_score)
-        depth, found = self.depth, await self._recall(passages=None)
+        depth, scored = self.depth, await self._recall(passages=None)
         while True:
-            keys, legs = found.candidates.keys, found.candidates.legs.values()
+            keys = scored.candidates.keys
             with self.diagnostics.stage("group"):
-                groups = collapse(found.candidates, await self._read(found.source, keys))
-            full = any(np.count_nonzero(leg.ranks) >= depth for leg in legs)
-            if len(groups.documents) >= count or not full:
+                groups = collapse(scored.candidates, await self._read(scored.source, keys))
+            if len(groups.documents) >= count or not scored.is_full:
                 break
             depth *= DEEPER
-            found = await self._fused(found.plan, found.recall, depth)
+            scored = await self._fused(scored.plan, scored.recall, depth)
         with self.diagnostics.stage("group"):
-            fused = self.fuse(groups.candidates, found.plan)
-            ranked = await self._best(found, len(keys))
+            fused = self.fuse(groups.candidates, scored.plan)
+            ranked = await self._best(scored, len(keys))
             best_chunks = {document_of(item): item.passage.chunk for item in reversed(ranked)}
             if self._prefs.boost:
                 named = enumerate(groups.documents)
@@ -279,29 +303,29 @@ class Search:
                 fused = await in_thread(boosted, fused, self._prefs.boost, list(rows))
             documents = await in_thread(rank_documents, groups, fused, best_chunks)
         best = [item for item in documents[:count] if item.score >= threshold]
-        counts = {**found.counts, "candidate_documents": len(documents)}
-        return replace(found, rows=groups.rows_of(best), documents=best, counts=counts)
+        counts = {**scored.counts, "candidate_documents": len(documents)}
+        return replace(scored, rows=groups.rows_of(best), documents=best, counts=counts)
 
-    async def _cut(self, found: Scored) -> Scored:
+    async def _cut(self, scored: Scored) -> Scored:
         """The chunks of the documents that were found, made now or taken from the cache."""
         from lagotto.retrieval.late import late_candidates
 
-        items = self._components.items or found.view
+        items = self._components.items or scored.view
         with self.diagnostics.stage("chunk"):
             maker = self._components.chunk_maker()
-            documents = await items.sources([item.name for item in found.documents])
+            documents = await items.sources([item.name for item in scored.documents])
             source, candidates = await late_candidates(
-                found.view, documents, plan=found.plan, prefs=self._prefs, maker=maker
+                scored.view, documents, plan=scored.plan, prefs=self._prefs, maker=maker
             )
         for problem in maker.problems:
             self.diagnostics.note("late chunking", problem)
         with self.diagnostics.stage("fuse"):
-            weighted = found.plan.with_given_weights(self._prefs.scoring)
+            weighted = scored.plan.with_given_weights(self._prefs.scoring)
             candidates, _, fused = self._fuse_boosted(candidates, weighted)
             fused = await self.boosted(fused, candidates.keys, source)
-        counts = {**found.counts, **+maker.counts}  # without those that are 0
+        counts = {**scored.counts, **+maker.counts}  # without those that are 0
         return replace(
-            found, source=source, candidates=candidates, fused=fused, rows=None, counts=counts
+            scored, source=source, candidates=candidates, fused=fused, rows=None, counts=counts
         )
 
     def _cited(self, ranked: Sequence[Ranked]) -> list[Ranked]:
@@ -309,7 +333,7 @@ class Search:
         corrected = {term for terms in self.diagnostics.corrections.values() for term in terms}
         return [
             replace(item, cited=cited_section(item, query, corrected=corrected))
-            if item.found.sections or item.child
+            if item.leaf.sections or item.child
             else item  # its own location is the one
             for item in with_checkpoints(ranked)
         ]
@@ -360,17 +384,17 @@ class Search:
     async def _surroundings(self, source: ChunkSource, ranked: Sequence[Ranked]) -> list[Chunk]:
         """The chunks that were found, their parents and their neighbours, for a context pack."""
         wanted = self._prefs.context
-        chunks = [item.found for item in ranked]
-        found = list(chunks)
+        chunks = [item.leaf for item in ranked]
+        surroundings = list(chunks)
         children = [chunk for chunk in chunks if chunk.parent_id]
         if wanted.include_parents and children:
-            found += (await source.parents(children)).values()
+            surroundings += (await source.parents(children)).values()
         near, across = wanted.neighbor_same_page, wanted.neighbor_cross_page
         if not wanted.by_roles:
             near, across = NEIGHBOURS, 0
         if (near or across) and chunks:
-            found += await source.neighbours(chunks, near=near, across=across)
-        return found
+            surroundings += await source.neighbours(chunks, near=near, across=across)
+        return surroundings
 
     @property
     def depth(self) -> int:
@@ -433,9 +457,11 @@ class Search:
         taken: Counter[tuple[str, str]] = Counter()
         for index, item in enumerate(ranked, 1):
             chunk = item.passage.chunk
-            name = (chunk.parent_id or chunk.id) if merging else chunk.id
-            if name not in distinct:
-                distinct.add(name)
+            names = {(chunk.parent_id or chunk.id) if merging else chunk.id}
+            if self._shows_copies_once:
+                names.add(copy_key(chunk))
+            if distinct.isdisjoint(names):
+                distinct |= names
                 taken[document_of(item)] += 1
                 wanted -= taken[document_of(item)] <= most
             if wanted <= 0:
@@ -460,10 +486,12 @@ class Search:
         )
         verdicts = [item for item in ranked if item.rerank is not None]
         least = prefs.min_score or 0.0
-        kept = [item for item in ranked if verdict_score(item) >= least]
-        return kept[: prefs.keep] if verdicts else kept, verdicts
+        best = [item for item in ranked if verdict_score(item) >= least]
+        return best[: prefs.keep] if verdicts else best, verdicts
 
     async def _diverse(self, scored: Scored, ranked: list[Ranked]) -> list[Ranked]:
+        if self._shows_copies_once:
+            ranked = without_copies(ranked)
         share = self._prefs.diversity.mmr
         if share is not None and ranked:
             keys = scored.candidates.keys[[item.row for item in ranked]]
@@ -486,8 +514,8 @@ class Search:
         known = self._passages.keys() | self._unreadable
         missing = [key for key in keys.tolist() if key not in known]
         if missing:
-            found = await source.passages(np.array(missing, np.int64))
-            self._passages |= {passage.key: passage for passage in found}
+            passages = await source.passages(np.array(missing, np.int64))
+            self._passages |= {passage.key: passage for passage in passages}
             self._unreadable |= set(missing) - self._passages.keys()
             if self._unreadable:
                 what = f"{counted(len(self._unreadable), 'chunk')} can't be read"
@@ -542,47 +570,47 @@ class Search:
             view = self._view
             if plan.excluded is not None:
                 view = await view.excluding(plan.excluded)
-        if self._prefs.boost:  # every candidate is read
+        if self._prefs.boost or self._shows_copies_once:  # every candidate is read
             passages = None
         fusion = FusionPlan(plan.weights, self._floor, passages)
         return plan, Recall(view, plan.legs, self._prefs, self.diagnostics, plan=fusion)
 
     async def _fused(self, plan: QueryPlan, recall: Recall, depth: int) -> Scored:
-        view, found = recall.view, await recall.candidates(depth=depth)
+        view, unfused = recall.view, await recall.candidates(depth=depth)
         with self.diagnostics.stage("fuse"):
-            plan = replace(plan, damping=await self._damping(view, plan, found))
-            exact = found.legs.get("exact")
-            candidates, plan, fused = self._fuse_boosted(found, plan)
+            plan = replace(plan, damping=await self._damping(view, plan, unfused))
+            exact = unfused.legs.get("exact")
+            candidates, plan, fused = self._fuse_boosted(unfused, plan)
             fused = await self.boosted(fused, candidates.keys, view)
         counts = {"candidate_chunks": len(candidates.keys)}
         return Scored(
             view, plan, recall, candidates, view, candidates, fused, exact=exact, counts=counts
         )
 
-    def _fusion_inputs(self, found: Scored, names: Mapping[int, str]) -> FusionInputs:
+    def _fusion_inputs(self, scored: Scored, names: Mapping[int, str]) -> FusionInputs:
         """What the fused scores depend on besides the scores; `names` are chunk ids by key."""
-        plan, exact = found.plan, found.plan.legs.exact
-        asked = self._prefs.scoring.weights(plan.type)
-        ran = [leg for leg in plan.legs.active() if leg != "exact" and asked[leg]]
+        plan, exact = scored.plan, scored.plan.legs.exact
+        weights = self._prefs.scoring.weights(plan.type)
+        ran = [leg for leg in plan.legs.active() if leg != "exact" and weights[leg]]
         holders: dict[str, int] = {}
         boosted_rank: int | None = None
         kind: Literal["given", "sum", "boosted"] | None = None
         if exact is not None:
             kind = "sum" if self._prefs.scoring.w_exact is None else "given"
-        if exact is not None and exact.mentioned and found.exact is not None and asked["exact"]:
+        if exact is not None and exact.mentioned and scored.exact is not None and weights["exact"]:
             kind = "boosted"
-            unboosted = replace(found.candidates, legs={"exact": found.exact})
-            held, boosted_rank = holders_of(unboosted, exact)
-            for row in np.flatnonzero(held).tolist():
-                name = names.get(int(found.candidates.keys[row]))
+            unboosted = replace(scored.candidates, legs={"exact": scored.exact})
+            mask, boosted_rank = holders_of(unboosted, exact)
+            for row in np.flatnonzero(mask).tolist():
+                name = names.get(int(scored.candidates.keys[row]))
                 if name is not None:
-                    holders[name] = int(found.exact.ranks[row])
+                    holders[name] = int(scored.exact.ranks[row])
         return FusionInputs(
-            weights=asked,
-            factors={leg: plan.weights[leg] / asked[leg] for leg in ran},
+            weights=weights,
+            factors={leg: plan.weights[leg] / weights[leg] for leg in ran},
             damping=dict(plan.damping),
             floor=self._floor,
-            depth=found.candidates.depth,
+            depth=scored.candidates.depth,
             exact=kind,
             holders=holders,
             boosted_rank=boosted_rank,
@@ -606,12 +634,12 @@ class Search:
         queries = {"text": plan.legs.text, "fuzzy": plan.legs.fuzzy} if clear else {}
         factors: dict[Leg, float] = {}
         for leg in DAMPED:
-            query, found = queries.get(leg), candidates.legs.get(leg)
-            if isinstance(query, TextQuery) and query.native is None and found is not None:
+            query, leg_scores = queries.get(leg), candidates.legs.get(leg)
+            if isinstance(query, TextQuery) and query.native is None and leg_scores is not None:
                 words = [word for word in query.words if word]
                 idfs = await view.idf([as_word(word) for word in words])
                 weights = [max(term.weight for term in word) for word in words]
-                best = float(np.nan_to_num(found.scores).max(initial=0.0))
+                best = float(np.nan_to_num(leg_scores.scores).max(initial=0.0))
                 factors[leg] = damping(best, (idfs * weights).tolist(), semantic_lead=clear)
         return factors
 
@@ -626,11 +654,11 @@ class Search:
             self.diagnostics.note("expansion", f"left out ({exc})", cause=exc)
             return None
 
-    async def _feedback(self, found: Scored, expansion: Expansion | None) -> Expansion:
+    async def _feedback(self, scored: Scored, expansion: Expansion | None) -> Expansion:
         """The words that the best passages of a first recall have in common."""
-        asked, view = self._prefs.expansion, found.view
-        text = found.plan.legs.text
-        best = await self._best(found, asked.feedback_passages)
+        settings, view = self._prefs.expansion, scored.view
+        text = scored.plan.legs.text
+        best = await self._best(scored, settings.feedback_passages)
         texts = [item.passage.chunk.text for item in best]
         main = next(iter(view.languages), None)
         languages = [item.passage.document.language or main for item in best]
@@ -641,8 +669,8 @@ class Search:
             [item.score for item in best],
             languages,
             dict(zip(terms, idf.tolist(), strict=True)),
-            asked.feedback_terms,
+            settings.feedback_terms,
             known={term.text for word in text.words for term in word} if text else set(),
         )
-        given = expansion or Expansion()
-        return replace(given, terms=given.terms + added)
+        current = expansion or Expansion()
+        return replace(current, terms=current.terms + added)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from lagotto.documents import Vector
 from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError, QueryError, StoreError
 from lagotto.filters import FilterHint
-from lagotto.indexes.base import ChunkKeys, Hits
+from lagotto.indexes.base import ChunkKeys, Hits, keys_of
 from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery, substituted
 from lagotto.prefs import Distance, QueryType, RetrievalPrefs, ScoringPrefs
 from lagotto.results import LEGS, Leg
@@ -46,11 +46,14 @@ from lagotto.terms.languages import (
     language_named,
     language_of,
 )
-from lagotto.terms.vocabulary import distinct, word_similarity
+from lagotto.terms.vocabulary import word_similarity
 from lagotto.terms.words import words
 
 if TYPE_CHECKING:
     from lagotto.stores.postgres.native import PostgresNative
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 UNFAMILIAR = 0.1
 """The factor of the semantic leg's weight where the embedder can't read the query."""
@@ -79,6 +82,15 @@ DECISIVE = 3
 """An identifier that no more passages hold says which passage is meant, whatever else is asked."""
 
 
+async def of_each(
+    view: View, ask: Callable[[Item], Coroutine[Any, Any, Answer]], items: Iterable[Item]
+) -> list[Answer]:
+    """The answer of a view for each item, side by side where one by one does not cost less."""
+    if view.immediate:
+        return [await ask(item) for item in items]
+    return list(await asyncio.gather(*map(ask, items)))
+
+
 @dataclass(frozen=True, slots=True)
 class ExactPart:
     """A wording; `holders` are all passages that hold it, None if there are more than a few."""
@@ -104,19 +116,19 @@ class ExactQuery:
         async def holders(part: ExactPart) -> ChunkKeys:
             return (await view.text(part.query, k=k)).keys if part.holders is None else part.holders
 
-        lists = await asyncio.gather(*map(holders, self.parts))
-        keys, held = np.unique(np.concatenate(lists), return_counts=True)
-        scores = (held / len(self.parts)).astype(np.float32)
+        lists = await of_each(view, holders, self.parts)
+        keys, counts = np.unique(np.concatenate(lists), return_counts=True)
+        scores = (counts / len(self.parts)).astype(np.float32)
         order = np.lexsort((keys, -scores))[:k]
         return Hits(keys[order], scores[order])
 
     async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
-        async def held(part: ExactPart) -> NDArray[np.bool_]:
+        async def is_holder(part: ExactPart) -> NDArray[np.bool_]:
             if part.holders is None:
                 return await view.text_scores(part.query, keys) > 0
             return np.isin(keys, part.holders)
 
-        shares: NDArray[np.float64] = np.mean(await asyncio.gather(*map(held, self.parts)), axis=0)
+        shares: NDArray[np.float64] = np.mean(await of_each(view, is_holder, self.parts), axis=0)
         return shares
 
 
@@ -128,22 +140,22 @@ async def exact_query(
     A wording that nothing holds would only make the scores of the others smaller. Each is scored
     by its words, of which the best alternative counts.
     """
-    asked = []
+    queries = []
     for phrase in (*quoted, *identifiers)[:MOST_PARTS]:
         columns = zip_longest(*phrase.variants)
         words = (dict.fromkeys(term for term in column if term) for column in columns)
-        asked.append(TextQuery(tuple(tuple(map(Term, word)) for word in words), where=phrase))
-    if not asked:
+        queries.append(TextQuery(tuple(tuple(map(Term, word)) for word in words), where=phrase))
+    if not queries:
         return None
-    found = await asyncio.gather(*(view.text(part, k=RARE + 1) for part in asked))
-    kept = [
+    hit_lists = await of_each(view, lambda part: view.text(part, k=RARE + 1), queries)
+    parts = [
         ExactPart(part, hits.keys if len(hits) <= RARE else None)
-        for index, (part, hits) in enumerate(zip(asked, found, strict=True))
+        for index, (part, hits) in enumerate(zip(queries, hit_lists, strict=True))
         if len(hits) and (index < len(quoted) or len(hits) <= RARE)
     ]
-    few = [hits.keys for hits in found[len(quoted) :] if 0 < len(hits) <= DECISIVE]
+    few = [hits.keys for hits in hit_lists[len(quoted) :] if 0 < len(hits) <= DECISIVE]
     decisive = np.concatenate(few) if few else None
-    return ExactQuery(tuple(kept), mentioned, decisive) if kept else None
+    return ExactQuery(tuple(parts), mentioned, decisive) if parts else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +192,7 @@ def _comparing(view: View) -> PostgresNative:
     return view.native
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LegQueries:
     """The query of each leg; a leg that is None does not run.
 
@@ -220,9 +232,9 @@ class QueryPlan:
 
     def with_given_weights(self, scoring: ScoringPrefs) -> QueryPlan:
         """The plan with weights in proportion to those given, whatever fusion makes of these."""
-        given, counted = scoring.weights(self.type, as_given=True), scoring.weights(self.type)
+        raw, counted = scoring.weights(self.type, as_given=True), scoring.weights(self.type)
         weights = {
-            leg: weight * given[leg] / counted[leg] if counted[leg] else weight
+            leg: weight * raw[leg] / counted[leg] if counted[leg] else weight
             for leg, weight in self.weights.items()
         }
         return replace(self, weights=weights)
@@ -313,19 +325,18 @@ class QueryPlanner:
             words = self._parsed.words + self._added(expansion)
             if self._answers:
                 words += answer_patterns(self._query, self._languages)
-            legs = replace(legs, text=TextQuery(words, self._parsed.where, await self._served()))
+            legs.text = TextQuery(words, self._parsed.where, await self._served())
         if self._text and self._can.fuzzy and self._weights["fuzzy"]:
-            legs = await self._fuzzy(legs, self._content)
+            await self._fuzzy(legs, self._content)
         if self._text and self._prefs.fts.mode == "any" and self._weights["exact"]:
-            exact = await exact_query(
+            legs.exact = await exact_query(
                 self._view,
                 quotations(self._query, self._languages),
                 identifiers(self._query, self._languages),
                 mentioned=self._type in MENTIONING,
             )
-            legs = replace(legs, exact=exact)
         if self._semantic:
-            legs = await self._meaning(legs, vector, expansion)
+            await self._meaning(legs, vector, expansion)
         excluded = self._parsed.excluded if self._can.text else None
         reads = self._text and self._reads
         return QueryPlan(self._type, legs, self._adapted(legs), excluded, reads=reads)
@@ -334,12 +345,12 @@ class QueryPlanner:
         """The words that only the expansion has, with less weight."""
         if expansion is None:
             return ()
-        asked = {term.text for word in self._parsed.words for term in word}
+        present = {term.text for word in self._parsed.words for term in word}
         words = content_words(" ".join((*expansion.queries, *expansion.passages)), self._languages)
         return expansion.terms + tuple(
             tuple(Term(variant, ADDED_WEIGHT) for variant in word.variants)
             for word in words
-            if asked.isdisjoint(word.variants)
+            if present.isdisjoint(word.variants)
         )
 
     async def _served(self) -> NativeQuery | None:
@@ -361,29 +372,30 @@ class QueryPlanner:
             return None
         return self._native
 
-    async def _fuzzy(self, legs: LegQueries, words: Sequence[QueryTerm]) -> LegQueries:
+    async def _fuzzy(self, legs: LegQueries, words: Sequence[QueryTerm]) -> None:
         fuzzy = self._prefs.fuzzy
         if fuzzy.mode == "off" or not words:
-            return legs
+            return
         if fuzzy.mode == "always":
-            return replace(legs, fuzzy=await self._similar(words))
+            legs.fuzzy = await self._similar(words)
+            return
         meant = self._meant
         pieces = zip(words, self._pieces, strict=True)
         known = [1 if word.variants[0] in meant else count for word, count in pieces]
-        corrected, share = await correct(self._view, words, known)
+        corrected, legs.misspelt = await correct(self._view, words, known)
         if not corrected:
-            return legs
+            return
         self._diagnostics.corrections |= {
             word.word: tuple(term.text for term in terms) for word, terms in corrected.items()
         }
-        asked = [
+        query_words = [
             corrected.get(word) or meant.get(word.variants[0]) or weighed(word.variants, word.count)
             for word in words
         ]
-        asked += self._related
+        query_words += self._related
         names = Counter(compounds(self._query)).items()  # in the spelling of the query
-        query = TextQuery((*asked, *(weighed((name,), times) for name, times in names)))
-        return replace(legs, fuzzy=self._conditioned(query, corrected), misspelt=share)
+        query = TextQuery((*query_words, *(weighed((name,), times) for name, times in names)))
+        legs.fuzzy = self._conditioned(query, corrected)
 
     @cached_property
     def _meant(self) -> dict[str, tuple[Term, ...]]:
@@ -413,27 +425,27 @@ class QueryPlanner:
                 return TrigramTextQuery(plain, fuzzy.threshold, near)
             self._diagnostics.note("fuzzy", f"{problem}; words are compared with index terms")
         roots = [word.variants[0] for word in words]
-        found = await self._view.similar(roots, threshold=fuzzy.threshold)
-        similar = {word: terms for word, terms in zip(words, found, strict=True) if terms}
+        matches = await self._view.similar(roots, threshold=fuzzy.threshold)
+        similar = {word: terms for word, terms in zip(words, matches, strict=True) if terms}
         added = answer_patterns(self._query, self._languages) if self._answers else ()
         return self._conditioned(TextQuery((*similar.values(), *added)), similar)
 
     def _conditioned(
-        self, query: TextQuery, found: Mapping[QueryTerm, tuple[Term, ...]]
+        self, query: TextQuery, alternatives: Mapping[QueryTerm, tuple[Term, ...]]
     ) -> TextQuery:
         """The query under the condition of its syntax, with the terms found for its words."""
         if self._parsed.where is None:
             return query
         texts = {
             variant: [term.text for term in terms]
-            for word, terms in found.items()
+            for word, terms in alternatives.items()
             for variant in word.variants
         }
         return replace(query, where=substituted(self._parsed.where, texts))
 
     async def _meaning(
         self, legs: LegQueries, vector: Vector | None, expansion: Expansion | None
-    ) -> LegQueries:
+    ) -> None:
         if not self._prefs.vector.embed_query and vector is None:
             raise ConfigError("vector.embed_query is off; pass the query's vector as query_vector=")
         try:
@@ -443,9 +455,8 @@ class QueryPlanner:
                 raise
             note = f"the query could not be embedded, only words count ({exc})"
             self._diagnostics.note("semantic", note, cause=exc)
-            return legs
-        unit, length = _unit(vector, self._embedder.info.dimension)
-        return replace(legs, semantic=unit, length=length)
+        else:
+            legs.semantic, legs.length = _unit(vector, self._embedder.info.dimension)
 
     async def _embedded(self, vector: Vector | None, expansion: Expansion | None) -> Vector:
         """The query's vector; with an expansion the mean of the vectors of all its texts.
@@ -520,26 +531,26 @@ async def correct(
     a word, even if no document holds it, and is left alone.
     """
     doubtful = [word for word, count in zip(words, pieces, strict=True) if count > 1]
-    found = await view.corrections([word.variants[0] for word in doubtful])
-    corrected = {word: terms for word, terms in zip(doubtful, found, strict=True) if terms}
+    corrections = await view.corrections([word.variants[0] for word in doubtful])
+    corrected = {word: terms for word, terms in zip(doubtful, corrections, strict=True) if terms}
     certainty = sum(max(term.weight for term in terms) for terms in corrected.values())
     return corrected, certainty / len(words)
 
 
 def _unit(vector: Vector, dimension: int) -> tuple[Vector, float]:
     """A caller's vector scaled to the norm 1, and the norm that it had."""
-    given = np.asarray(vector, dtype=np.float32)
-    if given.shape != (dimension,):
+    values = np.asarray(vector, dtype=np.float32)
+    if values.shape != (dimension,):
         raise ModelMismatchError(
-            f"the query vector has the shape {given.shape}, but the vectors of this base have the "
+            f"the query vector has the shape {values.shape}, but the vectors of this base have the "
             f"dimension {dimension}; embed the query with the base's model"
         )
-    length = float(np.linalg.norm(given))
+    length = float(np.linalg.norm(values))
     if not np.isfinite(length) or length == 0:
         raise ConfigError(
             f"the norm of the query vector is {length}; pass a vector with a finite norm above 0"
         )
-    return (given if abs(length - 1) < 1e-6 else given / np.float32(length)), length
+    return (values if abs(length - 1) < 1e-6 else values / np.float32(length)), length
 
 
 def query_languages(
@@ -628,25 +639,25 @@ def boost(
 
 def holders_of(candidates: Candidates, exact: ExactQuery) -> tuple[NDArray[np.bool_], int]:
     """Which candidates a mentioned wording boosts the best of, and to which rank."""
-    held = candidates.legs["exact"].scores > 0
+    holders = candidates.legs["exact"].scores > 0
     if exact.decisive is not None:
-        decisive = held & np.isin(candidates.keys, exact.decisive)
+        decisive = holders & np.isin(candidates.keys, exact.decisive)
         if decisive.any():
             return decisive, 1
-    return held, BOOSTED_RANK
+    return holders, BOOSTED_RANK
 
 
-def listed(found: Hits, keys: ChunkKeys, *, rest: NDArray[np.float32] | None = None) -> LegScores:
+def listed(hits: Hits, keys: ChunkKeys, *, rest: NDArray[np.float32] | None = None) -> LegScores:
     """A leg's scores and ranks for all of `keys`: its own list, and `rest` for the others.
 
     A score that is not known is NaN.
     """
     scores = np.full(len(keys), np.nan) if rest is None else rest.astype(np.float64)
     ranks = np.zeros(len(keys), np.int64)
-    rows = np.searchsorted(keys, found.keys)
-    scores[rows] = found.scores
+    rows = np.searchsorted(keys, hits.keys)
+    scores[rows] = hits.scores
     # Equal scores have equal ranks: their order in the list is that in which they came in.
-    ranks[rows] = 1 + np.searchsorted(-found.scores, -found.scores)
+    ranks[rows] = 1 + np.searchsorted(-hits.scores, -hits.scores)
     return LegScores(scores, ranks)
 
 
@@ -689,8 +700,8 @@ class Recall:
             if (both := await self._single_query(depth)) is not None:
                 return both
             legs = self._queries.active()
-            outcomes: list[Hits | StoreError] = []
             cosines: Hits | None = None
+            outcomes: list[Hits | StoreError] = []
             if self.view.immediate:  # one by one costs less than side by side
                 for leg in legs:
                     outcomes.append(await self._search(leg, depth))
@@ -699,15 +710,11 @@ class Recall:
             else:
                 outcomes = await asyncio.gather(*(self._search(leg, depth) for leg in legs))
             lists = self._usable(dict(zip(legs, outcomes, strict=True)))
-            found = [hits.keys for hits in lists.values()]
-            keys = distinct(np.concatenate([np.empty(0, np.int64), *found]))
+            keys = keys_of(lists.values())
             scores = {leg: listed(hits, keys) for leg, hits in lists.items()}
-            if self._prefs.scoring.fill and self.view.immediate:
-                for leg in scores:
-                    await self._fill(leg, scores[leg], keys)
-            elif self._prefs.scoring.fill:
-                await asyncio.gather(
-                    *(self._fill(leg, scores[leg], keys, cosines) for leg in scores)
+            if self._prefs.scoring.fill:
+                await of_each(
+                    self.view, lambda leg: self._fill(leg, scores[leg], keys, cosines), scores
                 )
             return Candidates(keys, scores, depth)
 
@@ -719,32 +726,31 @@ class Recall:
         On one connection legs come one after another. With the words first, the server is asked
         for these cosines together with the nearest vectors: a round trip less.
         """
-        found: dict[Leg, Hits | StoreError] = {}
+        outcomes: dict[Leg, Hits | StoreError] = {}
         for leg in legs:
             if leg != "semantic":
-                found[leg] = await self._search(leg, depth)
-        lists = [hits.keys for hits in found.values() if isinstance(hits, Hits)]
-        keys = distinct(np.concatenate([np.empty(0, np.int64), *lists]))
+                outcomes[leg] = await self._search(leg, depth)
+        keys = keys_of(hits for hits in outcomes.values() if isinstance(hits, Hits))
         query = self._queries.semantic
         assert query is not None
-        found["semantic"], cosines = await asyncio.gather(
+        outcomes["semantic"], cosines = await asyncio.gather(
             self._search("semantic", depth), self.view.semantic_scores(query, keys)
         )
-        return [found[leg] for leg in legs], Hits(keys, cosines)
+        return [outcomes[leg] for leg in legs], Hits(keys, cosines)
 
     async def _single_query(self, depth: int) -> Candidates | None:
         """Both legs in one query, if there are no others and the store can do so."""
         query = self._hybrid_query(depth)
         if query is None or self.view.native is None:
             return None
-        found = await self.view.native.hybrid(query)
-        if found is None:
+        hits = await self.view.native.hybrid(query)
+        if hits is None:
             return None
         legs: dict[Leg, LegScores] = {
-            "semantic": listed(found.semantic, found.keys, rest=found.semantic_scores),
-            "text": listed(found.text, found.keys, rest=found.text_scores),
+            "semantic": listed(hits.semantic, hits.keys, rest=hits.semantic_scores),
+            "text": listed(hits.text, hits.keys, rest=hits.text_scores),
         }
-        return Candidates(found.keys, legs, depth)
+        return Candidates(hits.keys, legs, depth)
 
     def _hybrid_query(self, depth: int) -> HybridQuery | None:
         """The query of both legs, None if they have to be asked one by one.
@@ -783,26 +789,26 @@ class Recall:
     def _usable(self, outcomes: Mapping[Leg, Hits | StoreError]) -> dict[Leg, Hits]:
         """What the legs found that did not fail, without hits below their thresholds."""
         least = {"semantic": self._prefs.vector.min_score, "text": self._prefs.fts.min_rank}
-        failed = [said for said in outcomes.values() if isinstance(said, StoreError)]
+        failed = [outcome for outcome in outcomes.values() if isinstance(outcome, StoreError)]
         if failed and len(failed) == len(outcomes):
             raise failed[0]
         usable: dict[Leg, Hits] = {}
-        for leg, said in outcomes.items():
-            if isinstance(said, StoreError):
-                note = f"the leg failed and is left out ({said})"
-                self._diagnostics.note(leg, note, cause=said)
+        for leg, outcome in outcomes.items():
+            if isinstance(outcome, StoreError):
+                note = f"the leg failed and is left out ({outcome})"
+                self._diagnostics.note(leg, note, cause=outcome)
             else:
                 threshold = least.get(leg)
-                usable[leg] = said if threshold is None else said[said.scores >= threshold]
+                usable[leg] = outcome if threshold is None else outcome[outcome.scores >= threshold]
         return usable
 
     async def _search(self, leg: Leg, depth: int) -> Hits | StoreError:
         query, view = self._queries, self.view
         try:
             if leg == "semantic" and query.semantic is not None:
-                found = await view.semantic(query.semantic, k=depth)
-                scores = by_distance(found.scores, query.length, self._prefs.vector.distance)
-                return Hits(found.keys, scores.astype(np.float32))
+                hits = await view.semantic(query.semantic, k=depth)
+                scores = by_distance(hits.scores, query.length, self._prefs.vector.distance)
+                return Hits(hits.keys, scores.astype(np.float32))
             if leg == "exact" and query.exact is not None:
                 return await query.exact.search(view, k=depth)
             words = query.text if leg == "text" else query.fuzzy

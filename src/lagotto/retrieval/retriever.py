@@ -29,6 +29,7 @@ from lagotto.results import (
     RetrievalBundle,
     RetrievalResult,
     SnippetFrom,
+    names_of_copies,
 )
 from lagotto.retrieval.documents import FoundDocument, Highlighter, Snippet
 from lagotto.retrieval.explain import Diagnostics, breakdown_fields, leg_scores
@@ -107,7 +108,7 @@ class HybridRetriever:
     async def run(self, request: SearchRequest) -> Outcome:
         """Search. The views of the outcome are `as_list`, `as_bundle` and, for a pack, `as_pack`.
 
-        A request is resolved before, by whoever has preferences of its own.
+        A request is resolved before, by a caller with preferences of its own.
         """
         with self._span(request) as note:
             async with self._search(request) as search:
@@ -179,7 +180,7 @@ class HybridRetriever:
                     return await examine(search, outcome.scored, narrow, results=results)
 
     async def close(self) -> None:
-        """Close the rerankers; the store and the embedder belong to whoever made them."""
+        """Close the rerankers; the store and the embedder belong to their makers."""
         named, self._named = self._named, {}
         for reranker in (*named.values(), *([self._reranker] if self._reranker else [])):
             await reranker.close()
@@ -324,6 +325,7 @@ def _as_result(rank: int, item: Ranked, scored: Scored) -> RetrievalResult:
         child_id=item.child.id if item.child else None,
         answerable=item.answerable,
         evidence=item.evidence,
+        also_in=names_of_copies(document, item.copies),
         breakdown=breakdown_fields(
             item.row,
             scored.candidates,
@@ -354,11 +356,11 @@ def ranked_documents(outcome: Outcome, scored: Scored) -> list[FoundDocument]:
     """The documents with their final scores, best first; none below a threshold."""
     prefs = outcome.request.preferences
     judged = {document_of(item): item for item in reversed(outcome.judged or ())}
-    found = scored.documents
-    first = [replace(item, score=judged[item.name].score) for item in found if item.name in judged]
+    items = scored.documents
+    first = [replace(item, score=judged[item.name].score) for item in items if item.name in judged]
     # Stable: equal ones keep the fused order.
     first.sort(key=lambda item: -order_score(judged[item.name]))
-    rest = [item for item in found if item.name not in judged]
+    rest = [item for item in items if item.name not in judged]
     if outcome.judged is not None and prefs.rerank.min_score is not None:
         rest = []  # what has no verdict can't pass a threshold on it
     return [item for item in (*first, *rest) if item.score >= prefs.min_score]
@@ -420,9 +422,9 @@ def _evidence(item: Ranked, scored: Scored) -> EvidenceChunk:
 
 
 def _candidate(
-    found: FoundDocument, text: str, prefs: RetrievalPrefs, highlighter: Highlighter
+    item: FoundDocument, text: str, prefs: RetrievalPrefs, highlighter: Highlighter
 ) -> CandidateItem:
-    document, words, semantic = found.document, found.legs.get("text"), found.legs.get("semantic")
+    document, words, semantic = item.document, item.legs.get("text"), item.legs.get("semantic")
     shown: Snippet | None = None
     origin: SnippetFrom = "unknown"
     if text.strip():
@@ -439,7 +441,7 @@ def _candidate(
         title=document.title,
         summary=document.summary,
         metadata=document.metadata,
-        score=found.score,
+        score=item.score,
         score_text=words.score if words else None,
         score_vec=semantic.score if semantic else None,
         rank_text=words.rank if words else None,

@@ -57,7 +57,8 @@ class Ranked:
     `row` is its position among the candidates. `child` is the chunk that was found, if the
     passage is its parent now. `rerank` is on the reranker's own scale, `rerank_score` in [0, 1];
     of a blend, `rerank_mapped` is on the scale of the fused scores, with the weight `rerank_share`.
-    `cited` is the section that it is cited by, once that is known.
+    `cited` is the section that it is cited by, once that is known. `copies` are other documents
+    that were found with its text.
     """
 
     passage: Passage
@@ -74,9 +75,10 @@ class Ranked:
     answerable: bool | None = None
     evidence: Span | None = None
     cited: ChunkSection | None = None
+    copies: tuple[Document, ...] = ()
 
     @property
-    def found(self) -> Chunk:
+    def leaf(self) -> Chunk:
         return self.child or self.passage.chunk
 
     @property
@@ -209,13 +211,13 @@ async def _judgement(
     rerank_top = getattr(reranker, "rerank_top", None)
     most = prefs.candidates
     if isinstance(most, int) and rerank_top is not None:
-        asked = rerank_top(query, seen, top_n=max(most, len(seen)))
+        request = rerank_top(query, seen, top_n=max(most, len(seen)))
     else:
-        asked = reranker.rerank(query, seen)
+        request = reranker.rerank(query, seen)
     try:
         with time_limit(seconds):
             async with asyncio.timeout(None if stops_in_time(reranker) else seconds):
-                judgement: Judgement = await asked
+                judgement: Judgement = await request
     except TimeoutError as exc:
         raise RerankError(f"{reranker.id} took more than {prefs.max_ms} ms") from exc
     verdicts = judgement.verdicts
@@ -254,9 +256,9 @@ def _blended(judged: Sequence[Ranked], query: str) -> list[Ranked]:
 def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> Candidate:
     chunk, document = item.passage.chunk, item.passage.document
     legs = {
-        leg: LegScore(score=float(found.scores[item.row]), rank=int(found.ranks[item.row]) or None)
-        for leg, found in candidates.legs.items()
-        if found.is_known(item.row)
+        leg: LegScore(score=float(entry.scores[item.row]), rank=int(entry.ranks[item.row]) or None)
+        for leg, entry in candidates.legs.items()
+        if entry.is_known(item.row)
     }
     return Candidate(
         id=chunk.id,
@@ -285,24 +287,43 @@ async def resolve_parents(
         return list(ranked)
     if prefs.mode == "replace":
         return _replaced(ranked, parents)
-    found = [(item, parents.get(item.passage.chunk.parent_id or "")) for item in ranked]
+    pairs = [(item, parents.get(item.passage.chunk.parent_id or "")) for item in ranked]
     if prefs.mode == "attach":
-        return [replace(item, parent=parent) if parent else item for item, parent in found]
+        return [replace(item, parent=parent) if parent else item for item, parent in pairs]
     most = prefs.section_chars
-    return [replace(item, section=parent.text[:most]) if parent else item for item, parent in found]
+    return [replace(item, section=parent.text[:most]) if parent else item for item, parent in pairs]
 
 
 def _replaced(ranked: Sequence[Ranked], parents: Mapping[str, Chunk]) -> list[Ranked]:
     """Children become their parents, with the child's score; of several the best one stays."""
-    kept: dict[tuple[str, str], Ranked] = {}
+    by_chunk: dict[tuple[str, str], Ranked] = {}
     for item in ranked:
         child = item.passage.chunk
         parent = parents.get(child.parent_id or "")
         if parent is not None:
             passage = replace(item.passage, chunk=parent)
             item = replace(item, passage=passage, child=child, evidence=None)
-        kept.setdefault((child.collection, item.passage.chunk.id), item)
-    return list(kept.values())
+        by_chunk.setdefault((child.collection, item.passage.chunk.id), item)
+    return list(by_chunk.values())
+
+
+def copy_key(chunk: Chunk) -> str:
+    """What makes chunks of several documents copies; a mere title has no text to copy."""
+    return " ".join(chunk.text.split()) or "/".join((*chunk.document_ref, chunk.id))
+
+
+def without_copies(ranked: Iterable[Ranked]) -> list[Ranked]:
+    """The hits without those whose text a better one of another document has."""
+    unique: list[Ranked] = []
+    firsts: dict[str, int] = {}
+    for item in ranked:
+        at = firsts.setdefault(copy_key(item.passage.chunk), len(unique))
+        if at == len(unique) or document_of(unique[at]) == document_of(item):
+            unique.append(item)
+        else:
+            documents = {one.ref: one for one in (*unique[at].copies, item.passage.document)}
+            unique[at] = replace(unique[at], copies=tuple(documents.values()))
+    return unique
 
 
 Item = TypeVar("Item")
@@ -311,13 +332,13 @@ Item = TypeVar("Item")
 def cap(items: Iterable[Item], *, key: Callable[[Item], Hashable], most: int) -> list[Item]:
     """The items in their order, but of each key only the first `most`."""
     seen: Counter[Hashable] = Counter()
-    kept = []
+    passing = []
     for item in items:
         name = key(item)
         seen[name] += 1
         if seen[name] <= most:
-            kept.append(item)
-    return kept
+            passing.append(item)
+    return passing
 
 
 def mmr(scores: Scores, vectors: Vectors, *, share: float, count: int) -> list[int]:
@@ -354,7 +375,7 @@ def cited_section(item: Ranked, query: str, *, corrected: Collection[str] = ()) 
         first, *others = chunk.sections
         return [first, *(section for section in others if section.start <= offset)][-1]
     language = item.passage.document.language
-    return best_section(item.found, query, language=language, corrected=corrected)
+    return best_section(item.leaf, query, language=language, corrected=corrected)
 
 
 def best_section(
@@ -371,9 +392,9 @@ def best_section(
     wanted.update(compounds(query), corrected)
     edges = [*(section.start - chunk.start for section in chunk.sections), len(chunk.text)]
     texts = (chunk.text[start:end] for start, end in pairwise(edges))
-    held = [wanted & set(index_terms(text, language)) for text in texts]
-    holders = Counter(term for terms in held for term in terms)
-    scores = [sum(term_worth(term) / holders[term] for term in terms) for terms in held]
+    overlaps = [wanted & set(index_terms(text, language)) for text in texts]
+    holders = Counter(term for terms in overlaps for term in terms)
+    scores = [sum(term_worth(term) / holders[term] for term in terms) for terms in overlaps]
     best = max(scores)
     return common_section(
         [section for section, score in zip(chunk.sections, scores, strict=True) if score == best]

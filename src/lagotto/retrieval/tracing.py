@@ -72,11 +72,11 @@ def _note(span: trace.Span, outcome: Outcome) -> None:
     if _may_record():
         if outcome.request.verb == "search":
             documents = ranked_documents(outcome, outcome.scored)
-            found = [{"id": item.document.id, "score": item.score} for item in documents]
+            records = [{"id": item.document.id, "score": item.score} for item in documents]
         else:
             ranked = outcome.ranked
-            found = [{"id": item.passage.document.id, "score": item.score} for item in ranked]
-        span.set_attribute("gen_ai.retrieval.documents", json.dumps(found))
+            records = [{"id": item.passage.document.id, "score": item.score} for item in ranked]
+        span.set_attribute("gen_ai.retrieval.documents", json.dumps(records))
 
 
 def _may_record() -> bool:

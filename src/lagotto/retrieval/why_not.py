@@ -78,7 +78,7 @@ async def examine(search: Search, scored: Scored, narrow: View, *, results: Resu
     if not len(alone.keys):
         reason = "no leg finds anything in it: it has no chunk that the query and filter allow"
         return WhyNot(document_id=document_id, reason=reason, results=results)
-    together = _together(scored.found, alone)
+    together = _together(scored.recall_candidates, alone)
     fused = await search.boosted(search.fuse(together, scored.plan), together.keys, scored.view)
     own = np.searchsorted(together.keys, alone.keys)
     best = int(own[np.argmax(fused.scores[own])])
@@ -86,30 +86,30 @@ async def examine(search: Search, scored: Scored, narrow: View, *, results: Resu
     scores = ScoreBreakdown(**breakdown_fields(best, together, fused))
     return WhyNot(
         document_id=document_id,
-        reason=_reason(scored.found, scores, rank, results, prefs),
+        reason=_reason(scored.recall_candidates, scores, rank, results, prefs),
         rank=rank,
         breakdown=scores,
         results=results,
     )
 
 
-def _together(found: Candidates, alone: Candidates) -> Candidates:
+def _together(candidates: Candidates, alone: Candidates) -> Candidates:
     """All candidates and the document's chunks; ranks are those of the full search."""
-    keys: ChunkKeys = np.union1d(found.keys, alone.keys)
-    theirs = np.searchsorted(keys, found.keys)
+    keys: ChunkKeys = np.union1d(candidates.keys, alone.keys)
+    theirs = np.searchsorted(keys, candidates.keys)
     own = np.searchsorted(keys, alone.keys)
     legs: dict[Leg, LegScores] = {}
-    for leg, said in found.legs.items():
+    for leg, leg_scores in candidates.legs.items():
         scores, ranks = np.full(len(keys), np.nan), np.zeros(len(keys), np.int64)
         if leg in alone.legs:
             scores[own] = alone.legs[leg].scores
-        scores[theirs], ranks[theirs] = said.scores, said.ranks
+        scores[theirs], ranks[theirs] = leg_scores.scores, leg_scores.ranks
         legs[leg] = LegScores(scores, ranks)
-    return Candidates(keys, legs, found.depth)
+    return Candidates(keys, legs, candidates.depth)
 
 
 def _reason(
-    found: Candidates,
+    candidates: Candidates,
     breakdown: ScoreBreakdown,
     rank: int,
     results: Sequence[RetrievalResult],
@@ -124,7 +124,7 @@ def _reason(
         parts.append(f"the last of the {len(results)} results has {results[-1].score:.4f}")
     elif rank <= prefs.top_k:
         parts.append("a later stage (chunking, reranker, parents, diversity) left it out")
-    for leg, listed in found.legs.items():
+    for leg, listed in candidates.legs.items():
         in_list, own = listed.scores[listed.ranks > 0], breakdown.legs().get(leg)
         if own is not None and own.rank:
             continue

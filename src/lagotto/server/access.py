@@ -40,12 +40,12 @@ class Visibility:
     def everything(self) -> bool:
         return self.collections is None and self.condition == And()
 
-    def where(self, wanted: Filter | None = None) -> Filter:
+    def where(self, filters: Filter | None = None) -> Filter:
         """The part of what the caller sees that it wants."""
         parts: list[Filter] = []
         if self.collections is not None:
             parts.append(In("collection", self.collections))
-        parts += [part for part in (self.condition, wanted or And()) if part != And()]
+        parts += [part for part in (self.condition, filters or And()) if part != And()]
         return parts[0] if len(parts) == 1 else And(*parts)
 
 
@@ -139,9 +139,9 @@ class ApiKeys:
                 "the filter of a key can't have the field page: it is about documents; filter by "
                 "collection or metadata"
             )
-        if taken := await self._named(name, "active"):
+        if existing := await self._named(name, "active"):
             raise ConfigError(
-                f"the key {taken[0][1].id} is called {name!r}; choose another name, or revoke it"
+                f"the key {existing[0][1].id} is called {name!r}; choose another name, or revoke it"
             )
         secret = make_key()
         key = ApiKey(
@@ -172,25 +172,25 @@ class ApiKeys:
 
         ConfigError if there is none, or several.
         """
-        found = [item for item in await self._items() if item[1].id == name]
+        matches = [item for item in await self._items() if item[1].id == name]
         for state in get_args(KeyState):
-            found = found or await self._named(name, state)
-        if found and found[-1][1].revoked_at is not None:
-            return found[-1][1]
-        if not found:
+            matches = matches or await self._named(name, state)
+        if matches and matches[-1][1].revoked_at is not None:
+            return matches[-1][1]
+        if not matches:
             raise ConfigError(f"no key has the id or name {name!r}; `lagotto keys list` shows them")
-        if len(found) > 1:
-            ids = " and ".join(key.id for _, key in found)
+        if len(matches) > 1:
+            ids = " and ".join(key.id for _, key in matches)
             raise ConfigError(f"{ids} are called {name!r}; revoke them by their ids")
-        ((digest, key),) = found
+        ((digest, key),) = matches
         revoked = key.model_copy(update={"revoked_at": datetime.now(UTC)})
         await self._values.put(KIND, digest, revoked.model_dump(mode="json"))
         return revoked
 
     async def _items(self) -> builtins.list[tuple[str, ApiKey]]:
         items = await self._values.items(KIND)
-        found = [(item.name, ApiKey.model_validate(item.value)) for item in items]
-        return sorted(found, key=lambda item: (item[1].created_at, item[1].id))
+        pairs = [(item.name, ApiKey.model_validate(item.value)) for item in items]
+        return sorted(pairs, key=lambda item: (item[1].created_at, item[1].id))
 
     async def _named(self, name: str, state: KeyState) -> builtins.list[tuple[str, ApiKey]]:
         now = datetime.now(UTC)
@@ -201,10 +201,10 @@ class ApiKeys:
         if not is_well_formed(secret):
             return None
         digest = digest_of(secret)
-        found = await self._values.get(KIND, digest)
-        if found is None or not hmac.compare_digest(found.name, digest):
+        record = await self._values.get(KIND, digest)
+        if record is None or not hmac.compare_digest(record.name, digest):
             return None
-        key = ApiKey.model_validate(found.value)
+        key = ApiKey.model_validate(record.value)
         if key.state(datetime.now(UTC)) != "active":
             return None
         return replace(key.access, key_hash=digest)
@@ -212,12 +212,12 @@ class ApiKeys:
     async def state(self, key_hash: str | None) -> KeyState:
         if key_hash is None:
             return "active"
-        found = await self._values.get(KIND, key_hash)
-        return ApiKey.model_validate(found.value).state(datetime.now(UTC)) if found else "revoked"
+        record = await self._values.get(KIND, key_hash)
+        return ApiKey.model_validate(record.value).state(datetime.now(UTC)) if record else "revoked"
 
 
 def make_key() -> str:
-    return _written(secrets.token_bytes(SECRET_BYTES))
+    return _secret_text(secrets.token_bytes(SECRET_BYTES))
 
 
 def is_well_formed(secret: str) -> bool:
@@ -227,7 +227,7 @@ def is_well_formed(secret: str) -> bool:
     except ValueError:
         return False
     return len(raw) == SECRET_BYTES + CHECKSUM_BYTES and hmac.compare_digest(
-        _written(raw[:SECRET_BYTES]).encode(), secret.encode()
+        _secret_text(raw[:SECRET_BYTES]).encode(), secret.encode()
     )
 
 
@@ -236,6 +236,6 @@ def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _written(random: bytes) -> str:
+def _secret_text(random: bytes) -> str:
     checksum = zlib.crc32(random).to_bytes(CHECKSUM_BYTES, "big")
     return PREFIX + base64.urlsafe_b64encode(random + checksum).decode().rstrip("=")

@@ -64,17 +64,17 @@ class QueryCache(SingleQueryEmbedder):
 
     async def _embed_query(self, text: str) -> Vectors:
         name = (CALLER.get(), text)
-        known = self._vectors.get(name)
-        if known is not None:
+        entry = self._vectors.get(name)
+        if entry is not None:
             self.hits += 1
             self._vectors.move_to_end(name)
-            return known.copy()
+            return entry.copy()
         self.misses += 1
-        made = await super()._embed_query(text)
-        self._vectors[name] = made.copy()
+        vectors = await super()._embed_query(text)
+        self._vectors[name] = vectors.copy()
         while len(self._vectors) > self._entries:
             self._vectors.popitem(last=False)
-        return made
+        return vectors
 
 
 MOST = 64

@@ -98,41 +98,41 @@ async def _sent(
 ) -> AsyncIterator[bytes]:
     """The events, heartbeats in silences; they end early when the server is to end."""
     header = http.headers.get("last-event-id", "")
-    had = int(header) if header.isascii() and header.isdecimal() and len(header) < 16 else 0
-    number = 0
+    last_id = int(header) if header.isascii() and header.isdecimal() and len(header) < 16 else 0
+    event_id = 0
     stopping = asyncio.create_task(state.stopping.wait())
-    following: asyncio.Future[tuple[int, Event]] | None = None
+    upcoming: asyncio.Future[tuple[int, Event]] | None = None
     try:
         while not state.stopping.is_set():
-            following = following or asyncio.ensure_future(anext(events))
-            waited: list[asyncio.Future[Any]] = [following, stopping]
+            upcoming = upcoming or asyncio.ensure_future(anext(events))
+            waited: list[asyncio.Future[Any]] = [upcoming, stopping]
             silence = state.settings.heartbeat
             await asyncio.wait(waited, timeout=silence, return_when=asyncio.FIRST_COMPLETED)
-            if following.done():
-                done, following = following, None
-                number, event = done.result()
-                if number > had:
-                    yield _written(number, event)
+            if upcoming.done():
+                done, upcoming = upcoming, None
+                event_id, event = done.result()
+                if event_id > last_id:
+                    yield _event_bytes(event_id, event)
             elif not stopping.done():
                 yield HEARTBEAT
     except StopAsyncIteration:
         if not state.stopping.is_set():
-            yield _written(number + 1, END)
+            yield _event_bytes(event_id + 1, END)
     except (LagottoError, Problem) as exc:
         problem = exc if isinstance(exc, Problem) else problem_of(exc)
         details = problem.details(http.scope["request_id"])
-        yield _written(number + 1, Event("error", details))
+        yield _event_bytes(event_id + 1, Event("error", details))
     finally:
         stopping.cancel()
-        if following is not None:
-            following.cancel()
+        if upcoming is not None:
+            upcoming.cancel()
             with suppress(asyncio.CancelledError, StopAsyncIteration):
-                await following
+                await upcoming
 
 
-def _written(number: int, event: Event) -> bytes:
+def _event_bytes(event_id: int, event: Event) -> bytes:
     """JSON has no line ends of its own, so an event has one line of data."""
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, event.name.encode(), to_json(event.data))
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event_id, event.name.encode(), to_json(event.data))
 
 
 @operation("POST /v1/search/stream", None, takes=SearchBody, media_type=MEDIA_TYPE, problems=(429,))

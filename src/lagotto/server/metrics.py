@@ -52,10 +52,10 @@ def _lines(name: str, meaning: str, values: Mapping[Labels, float] | Histogram) 
     yield f"# TYPE {name} {kind}"
     worker = ("worker", str(os.getpid()))  # tells the processes of one server apart
     for labels, value, suffix in samples:
-        shown = ",".join(f'{key}="{text}"' for key, text in (*labels, worker))
+        label_text = ",".join(f'{key}="{text}"' for key, text in (*labels, worker))
         # all digits: counters become large
         number = str(int(value)) if value == int(value) else repr(value)
-        yield f"{name}{suffix}{{{shown}}} {number}"
+        yield f"{name}{suffix}{{{label_text}}} {number}"
 
 
 class Metrics:

@@ -38,9 +38,13 @@ JSON = "application/json"
 ANONYMOUS = Access(scopes=(), visibility=Visibility(collections=()))
 """The caller of an operation that needs no key; it sees nothing."""
 
-WIDE_COUNT, WIDE_BYTES = 100, 20_000
-"""Hits that are requested, and bytes of a request, beyond which it is a wide one: a thousand hits
-take a hundred times as long as ten, most of it in Python."""
+WIDE_COUNT, WIDE_BYTES, NUMBER_BYTES = 100, 4_000, 25
+"""Hits that are requested, and bytes of a search beside the numbers of its vector, beyond which it
+is a wide one: a thousand hits take a hundred times as long as ten, most of it in Python, and a
+filter of a thousand conditions, 18 kB, kept all other requests waiting for 40 ms."""
+
+LARGE_BODY = 20_000
+"""Bytes of JSON that are parsed in a thread, and beyond which other requests are wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +68,9 @@ class Call:
     @property
     def context(self) -> RequestContext:
         most = self.state.settings.timeout
-        wanted = self.arguments.timeout if isinstance(self.arguments, SearchBody) else None
+        timeout = self.arguments.timeout if isinstance(self.arguments, SearchBody) else None
         return RequestContext(
-            timeout=min(most, wanted or most),
+            timeout=min(most, timeout or most),
             trace_id=self.http.scope["request_id"],
             started=self.http.scope["started"],
         )
@@ -84,9 +88,13 @@ class Call:
     @property
     def _is_wide(self) -> bool:
         """Whether this takes far longer than most requests."""
-        size = self.http.scope.get("body_size", len(self.http.scope["query_string"]))
-        wide = isinstance(self.arguments, SearchBody) and self.arguments.largest_count > WIDE_COUNT
-        return size > WIDE_BYTES or wide
+        size: int = self.http.scope.get("body_size", len(self.http.scope["query_string"]))
+        if not isinstance(self.arguments, SearchBody):
+            return size > LARGE_BODY
+        numbers = len(self.arguments.query_vector or ())
+        if numbers == self.state.base.embedder.info.dimension:
+            size -= NUMBER_BYTES * numbers
+        return size > WIDE_BYTES or self.arguments.largest_count > WIDE_COUNT
 
     def path(self, name: str) -> str:
         return str(self.http.path_params[name])
@@ -157,7 +165,7 @@ class Operation:
         data = await limited(http, most=most, timeout=settings.body_timeout).body()
         http.scope["body_size"] = len(data)
         try:
-            if len(data) > WIDE_BYTES:
+            if len(data) > LARGE_BODY:
                 async with state.large_bodies:
                     return await in_thread(takes.model_validate_json, data)
             return takes.model_validate_json(data or b"null")
@@ -211,13 +219,13 @@ def operation(
 
 def operations_of(*modules: ModuleType) -> tuple[Operation, ...]:
     """The operations that modules declare, each before its permalink."""
-    found: list[Operation] = []
+    operations: list[Operation] = []
     for each in (each for module in modules for each in vars(module).values()):
         if isinstance(each, Operation):
-            found.append(each)
+            operations.append(each)
             if each.permalink:
-                found.append(replace(each, method="GET", name=f"{each.name}ByLink"))
-    return tuple(found)
+                operations.append(replace(each, method="GET", name=f"{each.name}ByLink"))
+    return tuple(operations)
 
 
 _PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
@@ -298,13 +306,13 @@ def _query_parameters(operation: Operation, takes: Schema, schemas: Schema) -> I
         group = _resolved(_without_null(schema), schemas).get("properties", {})
         fields = {name: schema}
         if operation.permalink and group:
-            fields = {f"{name}.{inner}": found for inner, found in group.items()}
-        for field, found in fields.items():
-            plain = _without_null(found)
+            fields = {f"{name}.{inner}": field_schema for inner, field_schema in group.items()}
+        for field, field_schema in fields.items():
+            plain = _without_null(field_schema)
             is_json = plain.get("type") in ("object", "array")
             kind = {"content": {JSON: {"schema": plain}}} if is_json else {"schema": plain}
-            shown = "q" if operation.permalink and field == "query" else field
-            yield {"name": shown, "in": "query", "required": field in required, **kind}
+            query_name = "q" if operation.permalink and field == "query" else field
+            yield {"name": query_name, "in": "query", "required": field in required, **kind}
 
 
 def _without_null(schema: Schema) -> Schema:
@@ -317,18 +325,18 @@ def _without_null(schema: Schema) -> Schema:
 
 def _resolved(schema: Schema, schemas: Schema) -> Schema:
     name = schema.get("$ref", "").rpartition("/")[2]
-    found: Schema = schemas[name] if name else schema
-    return found
+    target: Schema = schemas[name] if name else schema
+    return target
 
 
 def _problems(operation: Operation) -> set[int]:
-    found = {*operation.problems, 400, 500}
+    statuses = {*operation.problems, 400, 500}
     if "{" in operation.path:
-        found.add(404)
+        statuses.add(404)
     if operation.scope is not None:
-        found |= {401, 403, 503}
+        statuses |= {401, 403, 503}
     if operation.takes is not None:
-        found |= {408, 413, 415, 422} if operation.method == "POST" else {422}
+        statuses |= {408, 413, 415, 422} if operation.method == "POST" else {422}
     if operation.heavy:
-        found |= {422, 429, 502, 504, 507}
-    return found
+        statuses |= {422, 429, 502, 504, 507}
+    return statuses

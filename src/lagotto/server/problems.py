@@ -153,7 +153,7 @@ def invalid(
     if error.error_count() > MOST_FIELDS:
         most = f"more than the {MOST_FIELDS:,} that are listed"
         return Problem("InvalidRequest", f"{error.error_count():,} values are wrong, {most}")
-    pointers = {f"/{name}": f"/{shown}" for name, shown in (names or {}).items()}
+    pointers = {f"/{name}": f"/{alias}" for name, alias in (names or {}).items()}
     fields = [
         field.model_copy(update={"pointer": pointers.get(field.pointer, field.pointer)})
         for field in _fields(error, start)
@@ -165,19 +165,19 @@ def invalid(
 
 
 def _fields(error: ValidationError, start: str) -> Iterator[FieldProblem]:
-    for found in error.errors(include_url=False):
-        if found["type"] == "default_factory_not_called":  # since another field is wrong
+    for entry in error.errors(include_url=False):
+        if entry["type"] == "default_factory_not_called":  # since another field is wrong
             continue
-        parts = (str(part).replace("~", "~0").replace("/", "~1") for part in found["loc"])
+        parts = (str(part).replace("~", "~0").replace("/", "~1") for part in entry["loc"])
         pointer = start + "".join(f"/{part}" for part in parts)
-        cause: Any = found.get("ctx", {}).get("error")
+        cause: Any = entry.get("ctx", {}).get("error")
         nested = getattr(cause, "__cause__", None)
         if isinstance(nested, ValidationError):
             yield from _fields(nested, pointer)
-        elif found["type"] == "extra_forbidden":
+        elif entry["type"] == "extra_forbidden":
             yield FieldProblem(pointer=pointer, detail="there is no such field")
         else:
-            reason = str(cause) if isinstance(cause, ValueError) else found["msg"]
+            reason = str(cause) if isinstance(cause, ValueError) else entry["msg"]
             yield FieldProblem(pointer=pointer, detail=reason)
 
 

@@ -140,10 +140,10 @@ def nested(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     Objects and lists are written as JSON; queries and names are texts, whatever they look like.
     ValueError if a name is given twice.
     """
-    found: dict[str, Any] = {}
+    body: dict[str, Any] = {}
     for name, value in pairs:
         *groups, last = name.split(".")
-        inner = found
+        inner = body
         for group in groups:
             inner = inner.setdefault(group, {})
             if not isinstance(inner, dict):
@@ -152,4 +152,4 @@ def nested(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
             raise ValueError(f"{name} is given twice; give it once")
         is_json = value[:1] in ("{", "[") and name not in _TEXTS
         inner[last] = json.loads(value) if is_json else value
-    return found
+    return body

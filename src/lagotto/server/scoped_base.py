@@ -57,14 +57,14 @@ class FieldCounts:
     def add(self, document: Document) -> None:
         self.documents += 1
         own = [(name, value) for name in OWN if (value := getattr(document, name))]
-        found = {
+        triples = {
             # the kind tells `True` from 1, which are equal in Python and not in a filter
             (name, "number" if type(value) in (int, float) else type(value).__name__, value)
             for name, value in (*own, *_leaves(document.metadata, ()))
         }
-        for name, kind, value in found:
+        for name, kind, value in triples:
             self._values[name][kind, value] += 1
-        self._having.update({name for name, _, _ in found})
+        self._having.update({name for name, _, _ in triples})
 
     def answer(self, *, complete: bool) -> dict[str, Any]:
         ordered = sorted(self._having, key=lambda name: (-self._having[name], name))
@@ -84,8 +84,8 @@ class FieldCounts:
         return {"fields": fields, "fields_total": len(ordered), **counted}
 
 
-def _leaves(found: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
-    for key, value in found.items():
+def _leaves(mapping: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
+    for key, value in mapping.items():
         here = (*path, key)
         if isinstance(value, Mapping):
             yield from _leaves(value, here)
@@ -152,16 +152,16 @@ class ScopedBase(BaseVerbs):
     async def answer(self, request: SearchRequest) -> Any:
         checked = self.checked(request)
         work = self._answer(checked)
-        found = await (self._observe(checked, work) if self._observe else work)
-        return found if checked.preferences.debug else _with_stats(found, _without_measurements)
+        outcome = await (self._observe(checked, work) if self._observe else work)
+        return outcome if checked.preferences.debug else _with_stats(outcome, _without_measurements)
 
     async def _answer(self, request: SearchRequest) -> Any:
         prefs, everything = request.preferences, self._visibility.everything
         if request.verb == "why_not":
-            name, wanted = storable(request.document_id), prefs.collection
-            document = await document_called(self, name, collection=wanted, is_local=False)
+            name, collection = storable(request.document_id), prefs.collection
+            document = await document_called(self, name, collection=collection, is_local=False)
             if document is None:
-                raise no_document(request.document_id, wanted or DEFAULT_COLLECTION)
+                raise no_document(request.document_id, collection or DEFAULT_COLLECTION)
             home = document.collection
             request = replace(request, document_id=document.id, document_collection=home)
         # Times are measured always. An error of a strict search would show what `_visible_stats`
@@ -172,15 +172,15 @@ class ScopedBase(BaseVerbs):
             "strict": prefs.strict and everything,
         }
         narrowed = prefs.model_copy(update=changes)  # they have been checked
-        found = await self._base.answer(replace(request, prefs=narrowed))
-        if isinstance(found, WhyNot):
-            reason = found.reason.replace(repr(narrowed.filters), repr(prefs.filters))
-            found = found.model_copy(update={"reason": reason})
-        if isinstance(found, ContextPack):
-            notes = tuple(public(note) for note in found.trace.notes if self._may_show(note))
-            trace = found.trace.model_copy(update={"notes": notes})
-            found = found.model_copy(update={"trace": trace})
-        return _with_stats(found, partial(self._visible_stats, prefs=prefs))
+        outcome = await self._base.answer(replace(request, prefs=narrowed))
+        if isinstance(outcome, WhyNot):
+            reason = outcome.reason.replace(repr(narrowed.filters), repr(prefs.filters))
+            outcome = outcome.model_copy(update={"reason": reason})
+        if isinstance(outcome, ContextPack):
+            notes = tuple(public(note) for note in outcome.trace.notes if self._may_show(note))
+            trace = outcome.trace.model_copy(update={"notes": notes})
+            outcome = outcome.model_copy(update={"trace": trace})
+        return _with_stats(outcome, partial(self._visible_stats, prefs=prefs))
 
     async def resolve(self, citation: str) -> tuple[CitedPassage | None, bool]:
         """What a citation refers to now, and whether that has changed since it was made."""
@@ -207,8 +207,8 @@ class ScopedBase(BaseVerbs):
     async def outline(self, document_id: str, *, collection: str) -> Document | None:
         """A document without its text, None if the caller sees no such document."""
         named = Eq("document_id", storable(document_id))
-        found = await self.documents(filters=named, collection=storable(collection))
-        return found[0] if found else None
+        documents = await self.documents(filters=named, collection=storable(collection))
+        return documents[0] if documents else None
 
     async def get(
         self, document_id: str, *, collection: str = DEFAULT_COLLECTION
@@ -216,15 +216,15 @@ class ScopedBase(BaseVerbs):
         """A document with its text, None if the caller sees no such document."""
         if await self.outline(document_id, collection=collection) is None:
             return None
-        found = await self._base.get(document_id, collection=collection)
+        latest = await self._base.get(document_id, collection=collection)
         # it may have been replaced in between
-        return found if found is not None and matches(self._visibility.where(), found) else None
+        return latest if latest is not None and matches(self._visibility.where(), latest) else None
 
     async def chunks(self, document_id: str, *, collection: str) -> list[Chunk] | None:
         """The chunks of a document, None if the caller sees no such document."""
         name = storable(collection), storable(document_id)
-        if found := await self._base.store.chunks(*name, where=self._visibility.where()):
-            return found
+        if chunks := await self._base.store.chunks(*name, where=self._visibility.where()):
+            return chunks
         return None if await self.outline(document_id, collection=collection) is None else []
 
     async def collections(self) -> dict[str, int]:
@@ -309,22 +309,22 @@ class ScopedBase(BaseVerbs):
         return self._visibility.everything or not note.startswith(OF_ALL_DOCUMENTS)
 
 
-def stats_of(found: Any) -> RetrievalStats:
+def stats_of(answer: Any) -> RetrievalStats:
     """The statistics of a search, wherever its answer has them."""
-    if isinstance(found, ContextPack):
-        found = found.trace
-    stats: RetrievalStats = (found.results if isinstance(found, WhyNot) else found).stats
+    if isinstance(answer, ContextPack):
+        answer = answer.trace
+    stats: RetrievalStats = (answer.results if isinstance(answer, WhyNot) else answer).stats
     return stats
 
 
-def _with_stats(found: Any, change: Callable[[RetrievalStats], RetrievalStats]) -> Any:
-    if isinstance(found, Results):
-        return Results(found, candidates=found.candidates, stats=change(found.stats))
-    if isinstance(found, WhyNot):
-        return found.model_copy(update={"results": _with_stats(found.results, change)})
-    if isinstance(found, ContextPack):
-        return found.model_copy(update={"trace": _with_stats(found.trace, change)})
-    return found.model_copy(update={"stats": change(found.stats)})
+def _with_stats(answer: Any, change: Callable[[RetrievalStats], RetrievalStats]) -> Any:
+    if isinstance(answer, Results):
+        return Results(answer, candidates=answer.candidates, stats=change(answer.stats))
+    if isinstance(answer, WhyNot):
+        return answer.model_copy(update={"results": _with_stats(answer.results, change)})
+    if isinstance(answer, ContextPack):
+        return answer.model_copy(update={"trace": _with_stats(answer.trace, change)})
+    return answer.model_copy(update={"stats": change(answer.stats)})
 
 
 def _without_measurements(stats: RetrievalStats) -> RetrievalStats:
@@ -355,9 +355,9 @@ def check_filter(where: Filter, settings: ServerSettings) -> None:
 def check_reranker(name: str, settings: ServerSettings) -> None:
     """Raise a problem unless requests may name this reranker: others open files and connections."""
     if name not in settings.rerankers:
-        known = ", ".join(settings.rerankers)
+        names = ", ".join(settings.rerankers)
         raise Problem(
             "Forbidden",
-            f"the reranker {name!r} is not allowed on this server, which has {known}; "
+            f"the reranker {name!r} is not allowed on this server, which has {names}; "
             "`lagotto serve --allow-reranker` adds others",
         )

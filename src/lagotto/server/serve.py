@@ -32,6 +32,11 @@ STARTING = 60
 """Seconds in which a new process has to report; on a busy machine its imports take a while, and one
 that is late is killed and started again."""
 
+SWITCH_INTERVAL = 0.0005
+"""Seconds that a thread runs Python while others wait to, ten times less than usual: the event loop
+gives way at each read and write, and waited for every thread that was at work each time. Under 8
+clients that highlight a thousand hits, /healthz took 70 ms and takes 21 (`benchmarks attacks`)."""
+
 HEADER_TIMEOUT = 10.0
 """Seconds for the first line and the headers of a request."""
 
@@ -125,6 +130,7 @@ async def check_base(settings: ServerSettings) -> None:
 def app_of_environment() -> Starlette:
     """The application with the settings that `serve` has put into the environment."""
     limit_arenas()
+    sys.setswitchinterval(SWITCH_INTERVAL)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
     LOGGER.handlers[:] = [handler]

@@ -77,15 +77,15 @@ class ServerState:
         if self.settings.log_queries:
             http.scope["logged_query"] = request.query
         try:
-            found = await work
+            answer = await work
         except LagottoError as exc:
             self.metrics.count_search(type(exc).__name__)
             raise
         except asyncio.CancelledError:
             self.metrics.count_search("cancelled")
             raise
-        self.metrics.count_search("ok", stats_of(found))
-        return found
+        self.metrics.count_search("ok", stats_of(answer))
+        return answer
 
     async def authenticate(self, http: HttpRequest) -> Access:
         """Who is calling; a problem if the key is not valid, or missing where there are keys."""

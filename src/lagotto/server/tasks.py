@@ -183,21 +183,21 @@ class TaskQueue:
         return stored.task
 
     async def find(self, name: str) -> tuple[int, StoredTask] | None:
-        found = await self.values.get(TASK, name)
-        return found and (found.version, StoredTask.model_validate(found.value))
+        record = await self.values.get(TASK, name)
+        return record and (record.version, StoredTask.model_validate(record.value))
 
     async def get(self, name: str, access: Access) -> tuple[int, StoredTask]:
         """A task with its version; NotFound if the caller may not see it."""
-        found = await self.find(name)
-        if found is None or not found[1].is_seen_by(access):
+        entry = await self.find(name)
+        if entry is None or not entry[1].is_seen_by(access):
             raise Problem("NotFound", f"there is no task {name!r}")
-        return found
+        return entry
 
     async def tasks_of(self, access: Access, *, after: str | None, limit: int) -> list[Task]:
         """The caller's tasks, the latest first; those before `after`."""
         stored = reversed(await self._all())
-        found = [each.task for each in stored if each.is_seen_by(access)]
-        return [task for task in found if after is None or task.id < after][:limit]
+        tasks = [each.task for each in stored if each.is_seen_by(access)]
+        return [task for task in tasks if after is None or task.id < after][:limit]
 
     async def cancel(self, name: str, access: Access) -> Task:
         """Cancel a task; what it has added stays. Conflict if it has ended."""
@@ -223,13 +223,13 @@ class TaskQueue:
 
         Unauthorized as soon as the key of the caller can't be used any more.
         """
-        seen = 0
+        latest = 0
         while True:
             if (state := await self.keys.state(access.key_hash)) != "active":
                 raise Problem("Unauthorized", f"the key is {state}")
             version, stored = await self.get(name, access)
-            if version > seen:
-                seen = version
+            if version > latest:
+                latest = version
                 yield version, stored.task
             if stored.task.state in FINAL:
                 return
@@ -240,10 +240,10 @@ class TaskQueue:
         names = await self.values.items(OPEN)
         self.waiting = len(names)
         for marked in names:
-            found = await self.find(marked.name)
-            if found is not None and found[1].task.state not in FINAL:
-                yield found
-            elif found is not None or marked.value["at"] < time.time() - ORPHANED:
+            entry = await self.find(marked.name)
+            if entry is not None and entry[1].task.state not in FINAL:
+                yield entry
+            elif entry is not None or marked.value["at"] < time.time() - ORPHANED:
                 await self.values.remove(OPEN, marked.name)
 
     async def clean_up(self) -> None:
@@ -258,10 +258,10 @@ class TaskQueue:
                 await self.values.remove(UPLOAD, file_name(task.id, index))
             if task.updated_at < now - self.settings.keep_tasks:
                 await self.values.remove(TASK, task.id)
-        known = {task.id for task in tasks}
+        ids = {task.id for task in tasks}
         for upload in await self.values.items(UPLOAD):
             about = upload.value
-            if about["task"] not in known and about["at"] < now - ORPHANED:
+            if about["task"] not in ids and about["at"] < now - ORPHANED:
                 await self.values.remove(UPLOAD, upload.name)
 
     async def _all(self) -> list[StoredTask]:
@@ -273,12 +273,12 @@ def file_name(task: str, index: int) -> str:
 
 
 def writes_of(documents: Iterable[Document]) -> Writes:
-    found: dict[str, set[str]] = {}
+    by_collection: dict[str, set[str]] = {}
     for document in documents:
-        found.setdefault(document.collection, set()).add(digest(document.id)[:8])
+        by_collection.setdefault(document.collection, set()).add(digest(document.id)[:8])
     return {
         collection: tuple(sorted(names)) if len(names) <= MOST_NAMED else None
-        for collection, names in found.items()
+        for collection, names in by_collection.items()
     }
 
 
@@ -290,18 +290,18 @@ class PendingWrites:
 
     def add(self, writes: Writes) -> None:
         for collection, names in writes.items():
-            known = self._names.setdefault(collection, set())
+            pending = self._names.setdefault(collection, set())
             if names is None:
                 self._names[collection] = None
-            elif known is not None:
-                known.update(names)
+            elif pending is not None:
+                pending.update(names)
 
     def overlap(self, writes: Writes) -> bool:
         """Whether a task may write a document that one of these writes."""
         return any(
-            names is None or known is None or not known.isdisjoint(names)
+            names is None or pending is None or not pending.isdisjoint(names)
             for collection, names in writes.items()
-            if (known := self._names.get(collection, set())) != set()
+            if (pending := self._names.get(collection, set())) != set()
         )
 
 
@@ -436,9 +436,9 @@ class TaskRun:
         name = file_name(self._stored.task.id, index)
         self._stored = self._with_file(index, file.model_copy(update={"state": "processing"}))
         data = await self._queue.values.data(UPLOAD, name) or b""
-        found = await in_thread(_read, file, data, self._stored)
-        documents = [item for item in found if isinstance(item, Document)]
-        failures = tuple(item for item in found if isinstance(item, ReadFailure))
+        results = await in_thread(_read, file, data, self._stored)
+        documents = [item for item in results if isinstance(item, Document)]
+        failures = tuple(item for item in results if isinstance(item, ReadFailure))
         report = AddReport()
         try:
             if documents:
@@ -482,10 +482,10 @@ class TaskRun:
                 update={"lease_until": time.time() + self._queue.settings.lease}
             )
             while not await self._queue.put(stored, expected=self._version):
-                found = await self._queue.find(stored.task.id)
-                if found is None or found[1].owner != stored.owner:
+                entry = await self._queue.find(stored.task.id)
+                if entry is None or entry[1].owner != stored.owner:
                     raise _LostError
-                self._version, theirs = found
+                self._version, theirs = entry
                 stored = stored.model_copy(update={"cancel": theirs.cancel})
             self._version += 1
             self._stored = stored

@@ -48,8 +48,8 @@ def agreed_config(stored: BaseConfig, entry: Entry, *, location: str) -> BaseCon
     dimension = entry.vectors.shape[1]
     if stored.model_id is None:
         pooling = "late" if "+late" in entry.model_id else "chunk"
-        made = {"model_id": entry.model_id, "dimension": dimension, "pooling": pooling}
-        stored = stored.model_copy(update={**made, "embedder": entry.embedder})
+        fields = {"model_id": entry.model_id, "dimension": dimension, "pooling": pooling}
+        stored = stored.model_copy(update={**fields, "embedder": entry.embedder})
     elif (stored.model_id, stored.dimension) != (entry.model_id, dimension):
         raise ModelMismatchError(
             f"{location} holds vectors of {stored.model_id} with dimension {stored.dimension}, not "
@@ -195,22 +195,22 @@ class MemoryKeyedValues:
         self._values: dict[tuple[str, str], tuple[KeyedValue, bytes | None]] = {}
 
     async def get(self, kind: str, name: str) -> KeyedValue | None:
-        found = self._values.get((kind, name))
-        return found[0] if found else None
+        entry = self._values.get((kind, name))
+        return entry[0] if entry else None
 
     async def data(self, kind: str, name: str) -> bytes | None:
-        found = self._values.get((kind, name))
-        return found[1] if found else None
+        entry = self._values.get((kind, name))
+        return entry[1] if entry else None
 
     async def items(
         self, kind: str, *, after: str = "", limit: int | None = None
     ) -> list[KeyedValue]:
-        found = [
+        values = [
             value
             for (of_kind, name), (value, _) in sorted(self._values.items())
             if of_kind == kind and name > after
         ]
-        return found[:limit]
+        return values[:limit]
 
     async def put(
         self,
@@ -221,11 +221,11 @@ class MemoryKeyedValues:
         data: bytes | None = None,
         expected: int | None = None,
     ) -> bool:
-        former, kept = self._values.get((kind, name), (KeyedValue(name, 0, {}), None))
+        former, former_data = self._values.get((kind, name), (KeyedValue(name, 0, {}), None))
         if expected not in (None, former.version):
             return False
         stored = KeyedValue(name, former.version + 1, dict(value))
-        self._values[kind, name] = (stored, kept if data is None else data)
+        self._values[kind, name] = (stored, former_data if data is None else data)
         return True
 
     async def create(self, values: Sequence[NewValue]) -> None:
@@ -743,7 +743,7 @@ class HybridQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class HybridFound:
+class HybridHits:
     """What both legs found, and what they say of each of `keys`, which ascend; NaN for nothing.
 
     `fused` are the scores by which the passages were chosen.

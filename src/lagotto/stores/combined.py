@@ -85,20 +85,20 @@ class CombinedView:
         self.similar = words.similar
 
     async def text(self, query: TextQuery, *, k: int) -> Hits:
-        found = await self._views[1].text(query, k=k)
-        keys, held = await self._translated(found.keys, to_vectors=True)
-        if len(found.keys) and not len(held):
+        hits = await self._views[1].text(query, k=k)
+        keys, indices = await self._translated(hits.keys, to_vectors=True)
+        if len(hits.keys) and not len(indices):
             raise StoreError(
                 "the store of the vectors has none of the chunks that words found; fill both "
                 "stores with the same documents and the same chunker"
             )
-        return Hits(keys, found.scores[held])
+        return Hits(keys, hits.scores[indices])
 
     async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        own, held = await self._translated(keys, to_vectors=False)
+        own, indices = await self._translated(keys, to_vectors=False)
         scores = np.zeros(len(keys), np.float32)
-        if len(held):
-            scores[held] = await self._views[1].text_scores(query, own)
+        if len(indices):
+            scores[indices] = await self._views[1].text_scores(query, own)
         return scores
 
     async def excluding(self, match: Match) -> View:
@@ -114,9 +114,9 @@ class CombinedView:
         names = {passage.key: _name(passage) for passage in passages}
         await self._load({name[:2] for name in names.values()})
         known = self._keys[target]
-        held = [index for index, key in enumerate(keys.tolist()) if names.get(key) in known]
-        there = [known[names[key]] for key in keys[held].tolist()]
-        return np.array(there, np.int64), np.array(held, np.intp)
+        indices = [index for index, key in enumerate(keys.tolist()) if names.get(key) in known]
+        there = [known[names[key]] for key in keys[indices].tolist()]
+        return np.array(there, np.int64), np.array(indices, np.intp)
 
     async def _load(self, documents: set[tuple[str, str]]) -> None:
         new = sorted(documents - self._known)

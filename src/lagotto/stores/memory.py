@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import (
     AsyncIterator,
-    Callable,
     Collection,
     Iterable,
     Iterator,
@@ -36,9 +35,30 @@ from lagotto.filters import (
     other_kind_notes,
     unknown_field_notes,
 )
-from lagotto.indexes.base import ChunkKeys, Finding, Hits, ok, top_k
+from lagotto.indexes.base import (
+    START,
+    ChunkKeys,
+    FilterKeys,
+    Finding,
+    Hits,
+    LogPosition,
+    TextSnapshot,
+    TextStatistics,
+    VectorSnapshot,
+    ok,
+    top_k,
+)
 from lagotto.indexes.bm25 import CountedTerms, idf
-from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_terms, as_word, holds
+from lagotto.indexes.text_query import (
+    Likeness,
+    Match,
+    Term,
+    TextQuery,
+    Word,
+    as_terms,
+    as_word,
+    holds,
+)
 from lagotto.stores.base import (
     EVERYTHING,
     SYNONYMS,
@@ -112,8 +132,8 @@ class MemoryStore:
         if guard is None:
             return
         if guard.lease is not None:
-            found = await self.keyed_values.get(guard.lease.kind, guard.lease.name)
-            guard.lease.check(found.value if found else None)
+            stored = await self.keyed_values.get(guard.lease.kind, guard.lease.name)
+            guard.lease.check(stored.value if stored else None)
         names = {item.ref for item in documents} & self._entries.keys()
         replaceable = guard.replaceable
         refused = {name for name in names if not matches(replaceable, self._entries[name].document)}
@@ -139,13 +159,13 @@ class MemoryStore:
         """Nothing to do: there are no indexes."""
 
     async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
-        found = {}
+        versions = {}
         for name in ids:
             if entry := self._entries.get((collection, name)):
                 made_by = (entry.chunks[0].chunker_id, entry.model_id) if entry.chunks else None
                 made_of = _made_of(entry.document)
-                found[name] = Version(*made_of, fingerprint(entry.document), made_by)
-        return found
+                versions[name] = Version(*made_of, fingerprint(entry.document), made_by)
+        return versions
 
     async def get(self, collection: str, document_id: str) -> Document | None:
         entry = self._entries.get((collection, document_id))
@@ -225,8 +245,8 @@ class MemoryChunkCache:
 
     async def load(self, keys: Sequence[CacheKey]) -> dict[CacheKey, CachedChunks]:
         now = time.time()
-        kept = {key: self._sets[key] for key in keys if key in self._sets}
-        return {key: chunks for key, (chunks, expires) in kept.items() if expires > now}
+        sets = {key: self._sets[key] for key in keys if key in self._sets}
+        return {key: chunks for key, (chunks, expires) in sets.items() if expires > now}
 
     async def save(self, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None) -> None:
         expires = float("inf") if ttl is None else time.time() + ttl
@@ -296,7 +316,7 @@ class MemoryStaging:
 def _filter_notes(
     entries: dict[tuple[str, str], Entry], where: Filter, *, matches_some: bool
 ) -> tuple[str, ...]:
-    asked = metadata_fields(where)
+    fields = metadata_fields(where)
     kinds: dict[str, set[ScalarKind | None]] = {}
     texts: dict[str, set[str]] = {}
     for entry in entries.values() if where != EVERYTHING else ():
@@ -306,7 +326,7 @@ def _filter_notes(
             kinds.setdefault(field_name(path), set()).add(kind_of(value))
             if isinstance(value, str):
                 texts.setdefault(field_name(path), set()).add(value)
-    if unknown := asked - kinds.keys():
+    if unknown := fields - kinds.keys():
         return unknown_field_notes(unknown, kinds)
     if matches_some:
         return ()
@@ -328,8 +348,72 @@ def _values(
             yield from ((path, item) for item in value)
 
 
+class MemoryText(TextSnapshot):
+    """A TextSnapshot of chunks by ascending keys, scored one by one."""
+
+    immediate = True
+
+    def __init__(self, chunks: Mapping[int, CountedTerms], position: LogPosition = START) -> None:
+        self.chunks, self.position = chunks, position
+        lengths = [len(chunk.terms) for chunk in chunks.values()]
+        self.mean_length = sum(lengths) / max(1, len(lengths)) or 1.0
+
+    async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
+        candidates = [key for key, chunk in self.chunks.items() if chunk.found_by(query)]
+        keys = np.array(candidates, np.int64)
+        if allowed is not None:
+            keys = keys[allowed.contains(keys)]
+        return top_k(keys, await self.scores(query, keys), k)
+
+    async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        """BM25 over all chunks, whatever the filter: the same chunk always has the same score."""
+        idfs = await self.idfs([as_word(word) for word in query.words])
+        known = (self.chunks.get(key) for key in keys.tolist())
+        scores = [one.score(query, idfs, mean=self.mean_length) if one else 0.0 for one in known]
+        return np.array(scores, np.float32)
+
+    async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
+        chunks = self.chunks
+        keys = [key for key in among.tolist() if key in chunks and holds(match, chunks[key].terms)]
+        return np.array(keys, np.int64)
+
+    async def frequencies(self, words: Sequence[Word]) -> list[int]:
+        return [sum(holds(word, one.terms) for one in self.chunks.values()) for word in words]
+
+    async def idfs(self, words: Sequence[Word]) -> list[float]:
+        having = await self.frequencies(words)
+        return [idf(number, count=len(self.chunks)) for number in having]
+
+    async def statistics(self) -> TextStatistics:
+        return TextStatistics(len(self.chunks), self.mean_length if self.chunks else None)
+
+    async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
+        terms = set[str]().union(*(chunk.counts for chunk in self.chunks.values()))
+        return wanted.find_all(Vocabulary(sorted(terms)), words)
+
+
+class MemoryVectors(VectorSnapshot):
+    """A VectorSnapshot of unit vectors by ascending keys."""
+
+    immediate = True
+
+    def __init__(self, rows: Mapping[int, Vector], position: LogPosition = START) -> None:
+        self.rows, self.position = rows, position
+
+    async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
+        keys = np.array(list(self.rows), np.int64)
+        if allowed is not None:
+            keys = keys[allowed.contains(keys)]
+        return top_k(keys, await self.scores(query, keys), k)
+
+    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+        zero = np.zeros_like(query)
+        rows = [self.rows.get(key, zero) for key in keys.tolist()]
+        return np.array([np.vecdot(row, query) for row in rows], np.float32)
+
+
 class MemoryView:
-    """All items that a filter allows, scored one by one."""
+    """All items that a filter allows."""
 
     immediate = True
     degraded = ()
@@ -342,6 +426,8 @@ class MemoryView:
     ) -> None:
         self._entries = entries
         self._all = items
+        self._text = MemoryText({key: item.text for key, item in items.items()})
+        self._vectors = MemoryVectors({key: item.vector for key, item in items.items()})
         self._allowed = {
             key: item for key, item in items.items() if matches(where, item.document, item.chunk)
         }
@@ -351,29 +437,28 @@ class MemoryView:
         )
 
     async def semantic(self, query: Vector, *, k: int) -> Hits:
-        return self._best(lambda item: float(item.vector @ query), k=k)
+        return await self._vectors.search(query, k=k, allowed=self._keys())
 
     async def text(self, query: TextQuery, *, k: int) -> Hits:
-        asked = self._only(lambda item: item.text.found_by(query))
-        return asked._best(self._bm25(query), k=k)
+        return await self._text.search(query, k=k, allowed=self._keys())
 
     async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
-        return np.array([self._all[int(key)].vector @ query for key in keys], np.float32)
+        return await self._vectors.scores(query, keys)
 
     async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        score = self._bm25(query)
-        return np.array([score(self._all[int(key)]) for key in keys], np.float32)
+        return await self._text.scores(query, keys)
 
     async def idf(self, words: Sequence[Word]) -> NDArray[np.float64]:
-        return np.array([self._idf(word) for word in words], np.float64)
+        return np.array(await self._text.idfs(words), np.float64)
 
     async def excluding(self, match: Match) -> MemoryView:
-        return self._only(lambda item: not holds(match, item.text.terms))
-
-    def _only(self, wanted: Callable[[_Item], bool]) -> MemoryView:
         rest = copy(self)
-        rest._allowed = {key: item for key, item in self._allowed.items() if wanted(item)}
+        hidden = set((await self._text.matching(match, self._keys().keys)).tolist())
+        rest._allowed = {key: item for key, item in self._allowed.items() if key not in hidden}
         return rest
+
+    def _keys(self) -> FilterKeys:
+        return FilterKeys(np.array(list(self._allowed), np.int64))
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
         known = self._vocabulary()
@@ -401,13 +486,13 @@ class MemoryView:
         }
 
     async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
-        found: dict[tuple[str, str, str, int], Chunk] = {}
+        neighbours: dict[tuple[str, str, str, int], Chunk] = {}
         for chunk in chunks:
             entry = self._entries.get((chunk.collection, chunk.document_id))
             level = [item for item in (entry.chunks if entry else ()) if item.level == chunk.level]
             for item in _around(chunk, level, near=near, across=across):
-                found[item.collection, item.document_id, item.level, item.ordinal] = item
-        return [found[position] for position in sorted(found)]
+                neighbours[item.collection, item.document_id, item.level, item.ordinal] = item
+        return [neighbours[position] for position in sorted(neighbours)]
 
     def _vocabulary(self) -> Vocabulary:
         """The terms of what may be seen: others would tell of chunks that are hidden."""
@@ -429,20 +514,6 @@ class MemoryView:
             if (entry := self._entries.get(name)) and entry.chunks
         }
 
-    def _best(self, score: Callable[[_Item], float], *, k: int) -> Hits:
-        scores = np.array([score(item) for item in self._allowed.values()], np.float32)
-        return top_k(np.array(list(self._allowed), np.int64), scores, k)
-
-    def _bm25(self, query: TextQuery) -> Callable[[_Item], float]:
-        """BM25 over all items, whatever the filter: the same chunk always has the same score."""
-        mean = sum(len(item.text.terms) for item in self._all.values()) / max(1, len(self._all))
-        idfs = [self._idf(as_word(word)) for word in query.words]
-        return lambda item: item.text.score(query, idfs, mean=mean)
-
-    def _idf(self, word: Word) -> float:
-        having = sum(holds(word, item.text.terms) for item in self._all.values())
-        return idf(having, count=len(self._all))
-
 
 def _checked(entry: Entry, config: BaseConfig) -> BaseConfig:
     """What is stored once an entry is written; an error unless it fits."""
@@ -458,12 +529,12 @@ def _around(chunk: Chunk, level: Sequence[Chunk], *, near: int, across: int) -> 
     before = [item for item in ordered if item.ordinal < chunk.ordinal]
     after = [item for item in ordered if item.ordinal > chunk.ordinal]
     own = [item for item in ordered if item.ordinal == chunk.ordinal]
-    found = [*before[len(before) - min(near, len(before)) :], *own, *after[:near]]
+    nearby = [*before[len(before) - min(near, len(before)) :], *own, *after[:near]]
     if chunk.pages is not None and across:
         first, last = chunk.pages
-        found += [item for item in before if item.pages and item.pages[1] < first][-across:]
-        found += [item for item in after if item.pages and item.pages[0] > last][:across]
-    return found
+        nearby += [item for item in before if item.pages and item.pages[1] < first][-across:]
+        nearby += [item for item in after if item.pages and item.pages[0] > last][:across]
+    return nearby
 
 
 def _made_of(document: Document) -> tuple[str, str | None]:
@@ -483,7 +554,7 @@ class MemorySourceFiles:
     def __init__(self, entries: Mapping[tuple[str, str], Entry]) -> None:
         self._entries = entries
         self._files: dict[tuple[str, str], SourceFile] = {}
-        self._given: dict[str, dict[str, Metadata]] = {}
+        self._path_metadata: dict[str, dict[str, Metadata]] = {}
 
     async def documents(self, collection: str) -> list[SourceDocument]:
         documents = [entry.document for entry in self._entries.values()]
@@ -495,8 +566,8 @@ class MemorySourceFiles:
 
     async def with_contents(self, hashes: Sequence[str]) -> list[DocumentRef]:
         documents = [entry.document for entry in self._entries.values()]
-        found = {item.content_hash: item.ref for item in documents}
-        return [found[name] for name in hashes if name in found]
+        refs = {item.content_hash: item.ref for item in documents}
+        return [refs[name] for name in hashes if name in refs]
 
     async def load(self, collection: str) -> dict[str, SourceFile]:
         return {source: file for (name, source), file in self._files.items() if name == collection}
@@ -509,7 +580,7 @@ class MemorySourceFiles:
         self._files |= {(collection, source): file for source, file in files.items()}
 
     async def path_metadata(self, collection: str) -> dict[str, Metadata]:
-        return dict(self._given.get(collection, {}))
+        return dict(self._path_metadata.get(collection, {}))
 
     async def set_path_metadata(self, collection: str, metadata: Mapping[str, Metadata]) -> None:
-        self._given.setdefault(collection, {}).update(metadata)
+        self._path_metadata.setdefault(collection, {}).update(metadata)

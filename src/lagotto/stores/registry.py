@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from lagotto._internal.locations import check_path, is_served, mask_location
+from lagotto._internal.locations import check_path, is_web_address, mask_location
 from lagotto._internal.registry import Registry
 from lagotto.errors import ConfigError, UnknownNameError
 from lagotto.indexes.registry import IndexChoice
@@ -41,7 +41,7 @@ def create_store(
     if not isinstance(location, str | Path):
         return location
     text = str(location)
-    if is_served(text):
+    if is_web_address(text):
         raise ConfigError(
             f"{mask_location(text)} is a server; this works where its base is, with the location "
             "of the base. In Python, lagotto.open opens a base on a server"

@@ -8,13 +8,12 @@ together.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from lagotto.terms.languages import language_of, stop_words, term_maker
-from lagotto.terms.words import compounds, fold, words
+from lagotto.terms.words import DOTLESS, compounds, fold, words
 
 MAX_QUERY_TERMS = 256
 """Distinct terms of a query that are used; the rest of a longer query is ignored."""
@@ -65,17 +64,21 @@ def query_terms(text: str, languages: Sequence[str | None] = (None,)) -> list[Qu
 def _query_terms(text: str, tags: tuple[str | None, ...]) -> tuple[QueryTerm, ...]:
     surface = words(text)
     stops = stop_words(_query_language(surface, tags))
-    rows = zip(surface, *(analyze(text, tag) for tag in tags), strict=True)
-    found: dict[tuple[tuple[str, ...], bool], str] = {}
-    counts: Counter[tuple[tuple[str, ...], bool]] = Counter()
+    rows = zip(
+        surface,
+        *(
+            analyze(text, tag) if language_of(tag) in DOTLESS else map(term_maker(tag), surface)
+            for tag in tags
+        ),
+        strict=True,
+    )
+    by_terms: dict[tuple[tuple[str, ...], bool], list[str]] = {}
     for word, *terms in rows:
         key = (tuple(dict.fromkeys(terms)), fold(word) in stops)
-        counts[key] += 1
-        if len(found) < MAX_QUERY_TERMS:
-            found.setdefault(key, word)
+        if key in by_terms or len(by_terms) < MAX_QUERY_TERMS:
+            by_terms.setdefault(key, []).append(word)
     return tuple(
-        QueryTerm(word, variants, stop, counts[variants, stop])
-        for (variants, stop), word in found.items()
+        QueryTerm(runs[0], variants, stop, len(runs)) for (variants, stop), runs in by_terms.items()
     )
 
 

@@ -55,11 +55,11 @@ def foreign_language(query: str, languages: Collection[str]) -> str | None:
     alphabet = max(names, key=lambda name: names[name], default="LATIN")
     if alphabet in ALPHABETS:
         return None if known.intersection(ALPHABETS[alphabet]) else alphabet.capitalize()
-    held = {fold(word) for word in words(query[:SAMPLE])}
-    found = {code: len(held & stop_words(code)) for code in (*STOP_WORDS, *known)}
-    expected = max((found.pop(code) for code in known), default=0)
-    best = max(found, key=lambda code: found[code], default="")
-    sure = found.get(best, 0) >= max(SURE, 2 * expected)
+    query_words = {fold(word) for word in words(query[:SAMPLE])}
+    counts = {code: len(query_words & stop_words(code)) for code in (*STOP_WORDS, *known)}
+    expected = max((counts.pop(code) for code in known), default=0)
+    best = max(counts, key=lambda code: counts[code], default="")
+    sure = counts.get(best, 0) >= max(SURE, 2 * expected)
     return NAMES.get(best, best).capitalize() if sure else None
 
 

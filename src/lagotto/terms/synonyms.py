@@ -28,7 +28,7 @@ class Synonyms:
 
         Of phrases that overlap the longest counts: in `paid time off`, `time` is not what is meant.
         """
-        found: dict[str, Group] = {}
+        synonyms: dict[str, Group] = {}
         for language in languages:
             table = self._table(language)
             terms = analyze(query, language)
@@ -36,10 +36,10 @@ class Synonyms:
             while start < len(terms):
                 spans = (tuple(terms[start : start + size]) for size in range(LONGEST, 0, -1))
                 match = next((span for span in spans if span in table), None)
-                for said, others in table.get(match or (), ()):
-                    found[said] = tuple(dict.fromkeys((*found.get(said, ()), *others)))
+                for phrase, others in table.get(match or (), ()):
+                    synonyms[phrase] = tuple(dict.fromkeys((*synonyms.get(phrase, ()), *others)))
                 start += len(match) if match else 1
-        return found
+        return synonyms
 
     def _make_table(self, language: str | None) -> dict[tuple[str, ...], list[tuple[str, Group]]]:
         """For the terms of each word or phrase, the phrase and what else is in its group."""
@@ -59,9 +59,9 @@ def parse_synonyms(text: str) -> list[Group]:
 
 def checked_groups(groups: Iterable[Sequence[str]]) -> tuple[Group, ...]:
     """The groups without repetitions; ConfigError for one that says nothing."""
-    found = []
-    for given in groups:
-        names = (given,) if isinstance(given, str) else given
+    valid = []
+    for entry in groups:
+        names = (entry,) if isinstance(entry, str) else entry
         group = tuple(dict.fromkeys(" ".join(str(name).split()) for name in names))
         shown = ", ".join(group)
         if "=>" in shown:
@@ -70,5 +70,5 @@ def checked_groups(groups: Iterable[Sequence[str]]) -> tuple[Group, ...]:
             raise ConfigError(f"{shown!r} has no synonym; write another word, as in PTO, leave")
         if long := next((name for name in group if len(analyze(name)) > LONGEST), None):
             raise ConfigError(f"{long!r} has more than {LONGEST} words; write the shortest phrase")
-        found.append(group)
-    return tuple(found)
+        valid.append(group)
+    return tuple(valid)

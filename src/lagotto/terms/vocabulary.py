@@ -129,7 +129,7 @@ class SimilarWords:
         """The words that are like `term`, each with its likeness."""
         features = set(word_trigrams(term))
         lists = (self._having[feature] for feature in features if feature in self._having)
-        found = []
+        similar = []
         for word, shared in Counter(chain.from_iterable(lists)).items():
             similarity = shared / (self._sizes[word] + len(features) - shared)
             fewest = max(1, abs(len(word) - len(term))) / max(len(word), len(term))
@@ -137,8 +137,8 @@ class SimilarWords:
                 continue
             likeness = _likeness(word, term, similarity)
             if likeness >= self._threshold:
-                found.append((word, likeness))
-        return found
+                similar.append((word, likeness))
+        return similar
 
 
 def _is_corrected(word: str) -> bool:
@@ -202,16 +202,16 @@ def _best_run(
 ) -> float:
     """The similarity of the best run from `start` on, or `best` if none is better."""
     seen: set[str] = set()
-    found = 0
+    common = 0
     for index in range(start, len(stream)):
         trigram = stream[index]
         if seen and trigram == stream[start]:
             break  # the run that starts here is shorter and has the same trigrams
         if trigram not in seen:
             seen.add(trigram)
-            found += trigram in wanted
-        others = len(seen) - found
-        best = max(best, found / (len(wanted) + others))
+            common += trigram in wanted
+        others = len(seen) - common
+        best = max(best, common / (len(wanted) + others))
         if reachable <= best * (len(wanted) + others):
             break
     return best

@@ -73,20 +73,20 @@ def words(text: str, language: str | None = None) -> list[str]:
     text = normalise(text, language)
     if text.isascii() and not any(sign in text for sign in SIGNS):
         return _ASCII_RUN.findall(text)  # the same in half of the time
-    found: list[str] = []
-    for run in _found_runs(text):
+    tokens: list[str] = []
+    for run in _raw_runs(text):
         if run < FIRST_UNSPACED:
-            found.append(SIGNS.get(run, run))
+            tokens.append(SIGNS.get(run, run))
         elif len(run) > 1 and is_unspaced(run):
-            found.extend(map(add, run, run[1:]))
+            tokens.extend(map(add, run, run[1:]))
         else:
-            found.append(run)
-    return found
+            tokens.append(run)
+    return tokens
 
 
 def runs(text: str, language: str | None = None) -> list[str]:
     """The words of `text` in order; a run in a script without spaces stays whole."""
-    return _found_runs(normalise(text, language))
+    return _raw_runs(normalise(text, language))
 
 
 def is_unspaced(text: str) -> bool:
@@ -122,7 +122,7 @@ def _fold_character(char: str) -> str:
     return LETTERS.get(char, char)
 
 
-def _found_runs(text: str) -> list[str]:
+def _raw_runs(text: str) -> list[str]:
     return (_EUROPEAN_RUN if is_european(text) else _run_pattern()).findall(text)
 
 

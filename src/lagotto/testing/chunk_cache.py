@@ -28,9 +28,9 @@ DOCUMENT = Document(
 
 async def derived(document: Document, *, chunker: str) -> tuple[CacheKey, CachedChunks]:
     """What would be kept of a document."""
-    made = await entry(document, chunker_id=chunker)
-    key = CacheKey(*document.ref, document.content_hash, chunker, made.model_id)
-    return key, CachedChunks(made.chunks, made.vectors)
+    derivation = await entry(document, chunker_id=chunker)
+    key = CacheKey(*document.ref, document.content_hash, chunker, derivation.model_id)
+    return key, CachedChunks(derivation.chunks, derivation.vectors)
 
 
 async def stored(document: Document) -> Entry:
@@ -63,16 +63,16 @@ class ChunkCacheContract:
         self, store: Store, *, ttl: float | None = None
     ) -> tuple[CacheKey, CachedChunks]:
         """A set of chunks of DOCUMENT, cached."""
-        key, kept = await derived(DOCUMENT, chunker="recursive:16/4")
-        await cache_of(store).save({key: kept}, ttl=ttl)
-        return key, kept
+        key, value = await derived(DOCUMENT, chunker="recursive:16/4")
+        await cache_of(store).save({key: value}, ttl=ttl)
+        return key, value
 
     async def test_what_is_saved_comes_back(self, store: Store) -> None:
         sets = dict([await derived(DOCUMENT, chunker=name) for name in CHUNKERS_TRIED])
         await cache_of(store).save(sets, ttl=None)
         loaded = await cache_of(store).load(list(sets))
         assert loaded.keys() == sets.keys()
-        assert all(same(loaded[key], kept) for key, kept in sets.items())
+        assert all(same(loaded[key], value) for key, value in sets.items())
 
     @settings(SLOW, max_examples=25)
     @given(documents())
@@ -81,9 +81,9 @@ class ChunkCacheContract:
         async with self.make() as store:
             await store.write([await stored(document)])
             for name in CHUNKERS_TRIED:
-                key, kept = await derived(document, chunker=name)
-                await cache_of(store).save({key: kept}, ttl=None)
-                assert same((await cache_of(store).load([key]))[key], kept)
+                key, value = await derived(document, chunker=name)
+                await cache_of(store).save({key: value}, ttl=None)
+                assert same((await cache_of(store).load([key]))[key], value)
 
     async def test_another_chunker_model_or_content_is_another_entry(self, store: Store) -> None:
         key, _ = await self.saved(store)
@@ -97,16 +97,16 @@ class ChunkCacheContract:
         assert list(await cache_of(store).load([*others, key])) == [key]
 
     async def test_a_second_save_replaces_the_first(self, store: Store) -> None:
-        key, kept = await self.saved(store)
-        other = CachedChunks(kept.chunks, -kept.vectors)
+        key, value = await self.saved(store)
+        other = CachedChunks(value.chunks, -value.vectors)
         await cache_of(store).save({key: other}, ttl=None)
         assert same((await cache_of(store).load([key]))[key], other)
         assert await cache_of(store).clear() == 1
 
     async def test_entries_expire(self, store: Store) -> None:
-        key, kept = await self.saved(store, ttl=3600)
+        key, value = await self.saved(store, ttl=3600)
         assert key in await cache_of(store).load([key])
-        await cache_of(store).save({key: kept}, ttl=0.001)
+        await cache_of(store).save({key: value}, ttl=0.001)
         await asyncio.sleep(0.02)
         assert await cache_of(store).load([key]) == {}
 

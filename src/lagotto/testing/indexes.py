@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from copy import copy
 from dataclasses import replace
@@ -30,12 +30,10 @@ from lagotto.indexes.base import (
     Snapshot,
     TextIndex,
     TextSnapshot,
-    TextStatistics,
     VectorIndex,
     VectorSnapshot,
-    top_k,
 )
-from lagotto.indexes.bm25 import CountedTerms, idf
+from lagotto.indexes.bm25 import CountedTerms
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import (
@@ -49,13 +47,11 @@ from lagotto.indexes.text_query import (
     TextQuery,
     Without,
     Word,
-    as_word,
-    holds,
     single_words,
 )
 from lagotto.stores.base import Store, View
+from lagotto.stores.memory import MemoryText, MemoryVectors
 from lagotto.terms import index_terms
-from lagotto.terms.vocabulary import Vocabulary
 from lagotto.testing.stores import entry
 
 T = TypeVar("T")
@@ -157,82 +153,29 @@ class MemoryChangeLog(ChangeLog):
         return np.array(having, np.int64), rows.reshape(len(having), dimension)
 
     def fields_of(self, keys: ChunkKeys) -> list[ChunkFields]:
-        found = {
+        fields = {
             key: {"collection": ("default",), **self._fields[key]}
             for key in keys.tolist()
             if key in self.chunks
         }
         return [
-            ChunkFields(key, str(values["collection"][0]), values) for key, values in found.items()
+            ChunkFields(key, str(values["collection"][0]), values) for key, values in fields.items()
         ]
 
     async def run(self, work: Callable[[], T]) -> T:
         return await in_thread(work)
 
 
-class MemoryText(TextSnapshot):
-    """A TextSnapshot of all chunks that a log has now, scored one by one."""
-
-    immediate = True
-
-    def __init__(self, log: MemoryChangeLog) -> None:
-        self.position = log.head
-        self.chunks = {
-            key: CountedTerms.of(chunk.text, chunk.language)
-            for key, chunk in sorted(log.chunks.items())
-        }
-        lengths = [len(chunk.terms) for chunk in self.chunks.values()]
-        self.mean_length = sum(lengths) / max(1, len(lengths)) or 1.0
-
-    async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
-        found = [key for key, chunk in self.chunks.items() if chunk.found_by(query)]
-        keys = np.array(found, np.int64)
-        if allowed is not None:
-            keys = keys[allowed.contains(keys)]
-        return top_k(keys, await self.scores(query, keys), k)
-
-    async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        having = await self.frequencies([as_word(word) for word in query.words])
-        idfs = [idf(number, count=len(self.chunks)) for number in having]
-        known = (self.chunks.get(key) for key in keys.tolist())
-        scores = [one.score(query, idfs, mean=self.mean_length) if one else 0.0 for one in known]
-        return np.array(scores, np.float32)
-
-    async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
-        chunks = self.chunks
-        held = [key for key in among.tolist() if key in chunks and holds(match, chunks[key].terms)]
-        return np.array(held, np.int64)
-
-    async def frequencies(self, words: Sequence[Word]) -> list[int]:
-        return [sum(holds(word, one.terms) for one in self.chunks.values()) for word in words]
-
-    async def statistics(self) -> TextStatistics:
-        return TextStatistics(len(self.chunks), self.mean_length if self.chunks else None)
-
-    async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
-        terms = set[str]().union(*(chunk.counts for chunk in self.chunks.values()))
-        return wanted.find_all(Vocabulary(sorted(terms)), words)
+def text_oracle(log: MemoryChangeLog) -> MemoryText:
+    """A TextSnapshot of all chunks that a log has now."""
+    chunks = log.chunks.items()
+    counted = {key: CountedTerms.of(chunk.text, chunk.language) for key, chunk in sorted(chunks)}
+    return MemoryText(counted, log.head)
 
 
-class MemoryVectors(VectorSnapshot):
+def vector_oracle(log: MemoryChangeLog) -> MemoryVectors:
     """A VectorSnapshot of all vectors that a log has now."""
-
-    immediate = True
-
-    def __init__(self, log: MemoryChangeLog) -> None:
-        self.position = log.head
-        self.rows = dict(sorted(log.vectors.items()))
-
-    async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
-        keys = np.array(list(self.rows), np.int64)
-        if allowed is not None:
-            keys = keys[allowed.contains(keys)]
-        return top_k(keys, await self.scores(query, keys), k)
-
-    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
-        zero = np.zeros_like(query)
-        rows = [self.rows.get(key, zero) for key in keys.tolist()]
-        return np.array([np.vecdot(row, query) for row in rows], np.float32)
+    return MemoryVectors(dict(sorted(log.vectors.items())), log.head)
 
 
 DIMENSION = 8
@@ -293,8 +236,8 @@ def _array(keys: list[int]) -> ChunkKeys:
     return np.array(sorted(keys), np.int64)
 
 
-def _allowed(keys: Mapping[int, int], kept: Iterable[int]) -> FilterKeys:
-    return FilterKeys(_array([keys[key] for key in kept]))
+def _allowed(keys: Mapping[int, int], allowed: Iterable[int]) -> FilterKeys:
+    return FilterKeys(_array([keys[key] for key in allowed]))
 
 
 def scores_by_key(hits: Hits) -> dict[int, float]:
@@ -321,12 +264,12 @@ class TextIndexContract:
     @pytest.mark.parametrize("query", QUERIES)
     async def test_search_and_scores(self, query: TextQuery) -> None:
         log = sample_log()
-        right = await MemoryText(log).search(query, k=99, allowed=None)
+        right = await text_oracle(log).search(query, k=99, allowed=None)
         async with self.snapshot(log) as (index, keys):
-            found = await index.search(query, k=99, allowed=None)
-            assert _sorted(found)
+            hits = await index.search(query, k=99, allowed=None)
+            assert _sorted(hits)
             scores = scores_by_key(right)
-            assert translated(found, keys) == pytest.approx(scores, rel=self.tolerance)
+            assert translated(hits, keys) == pytest.approx(scores, rel=self.tolerance)
             everything = _array(list(keys.values()))
             filled = Hits(everything, await index.scores(query, everything))
             zeros = dict.fromkeys(keys, 0.0)
@@ -336,63 +279,63 @@ class TextIndexContract:
     async def test_k_results_whenever_k_match(self, k: int) -> None:
         log = sample_log()
         query = QUERIES[1]
-        everything = await MemoryText(log).search(query, k=99, allowed=None)
+        everything = await text_oracle(log).search(query, k=99, allowed=None)
         async with self.snapshot(log) as (index, keys):
-            for kept in (everything.keys, everything.keys[1:], everything.keys[:1]):
-                allowed = _allowed(keys, kept.tolist())
-                found = await index.search(query, k=k, allowed=allowed)
-                assert len(found) == min(k, len(kept))
-                assert translated(found, keys).keys() <= set(kept.tolist())
+            for subset in (everything.keys, everything.keys[1:], everything.keys[:1]):
+                allowed = _allowed(keys, subset.tolist())
+                hits = await index.search(query, k=k, allowed=allowed)
+                assert len(hits) == min(k, len(subset))
+                assert translated(hits, keys).keys() <= set(subset.tolist())
             assert not len(await index.search(query, k=9, allowed=FilterKeys(_array([]))))
 
     @pytest.mark.parametrize("query", QUERIES)
     async def test_scores_after_a_search_with_a_filter(self, query: TextQuery) -> None:
         log = sample_log()
-        oracle = MemoryText(log)
+        oracle = text_oracle(log)
         async with self.snapshot(log) as (index, keys):
-            for kept in (list(log.chunks)[::2], [1], list(log.chunks)):
-                allowed = _allowed(keys, kept)
+            for subset in (list(log.chunks)[::2], [1], list(log.chunks)):
+                allowed = _allowed(keys, subset)
                 await index.search(query, k=2, allowed=allowed)
-                for wanted in (kept, list(log.chunks)):
-                    own = np.array([keys[key] for key in wanted], np.int64)
-                    right = await oracle.scores(query, np.array(wanted, np.int64))
+                for candidates in (subset, list(log.chunks)):
+                    own = np.array([keys[key] for key in candidates], np.int64)
+                    right = await oracle.scores(query, np.array(candidates, np.int64))
                     assert await index.scores(query, own) == pytest.approx(right, rel=1e-4)
 
     async def test_terms_that_allowed_chunks_hold(self) -> None:
         log = sample_log()
         terms = sorted({term for text in TEXTS for term in index_terms(text, "en")})
-        asked = [*terms, "nowhere", *(f"unknown{number}" for number in range(30)), "dog"]
+        candidates = [*terms, "nowhere", *(f"unknown{number}" for number in range(30)), "dog"]
         async with self.snapshot(log) as (index, keys):
-            for kept in ([1], [2, 5, 7], [], list(log.chunks)):
-                allowed = _allowed(keys, kept)
-                held = {term for key in kept for term in index_terms(TEXTS[key - 1], "en")}
-                found = await index.held(asked, allowed, most=len(asked))
-                assert found == [term for term in asked if term in held]
-                first = await index.held(asked, allowed, most=1)
-                assert first[:1] == found[:1]
+            for subset in ([1], [2, 5, 7], [], list(log.chunks)):
+                allowed = _allowed(keys, subset)
+                expected = {term for key in subset for term in index_terms(TEXTS[key - 1], "en")}
+                answer = await index.present(candidates, allowed, most=len(candidates))
+                assert answer == [term for term in candidates if term in expected]
+                first = await index.present(candidates, allowed, most=1)
+                assert first[:1] == answer[:1]
 
     @pytest.mark.parametrize("match", CONDITIONS)
     async def test_matching(self, match: Match) -> None:
         log = sample_log()
-        right = await MemoryText(log).matching(match, _array(list(log.chunks)))
+        right = await text_oracle(log).matching(match, _array(list(log.chunks)))
         async with self.snapshot(log) as (index, keys):
             everything = _array(list(keys.values()))
-            found = await index.matching(match, everything)
-            assert found.tolist() == sorted(keys[key] for key in right.tolist())
+            matches = await index.matching(match, everything)
+            assert matches.tolist() == sorted(keys[key] for key in right.tolist())
             few = everything[::2]
-            assert set((await index.matching(match, few)).tolist()) == set(found) & set(few)
+            assert set((await index.matching(match, few)).tolist()) == set(matches) & set(few)
 
     async def test_statistics_and_terms(self) -> None:
         log = sample_log()
-        oracle = MemoryText(log)
+        oracle = text_oracle(log)
         terms = sorted({term for text in TEXTS for term in index_terms(text, "en")})
         async with self.snapshot(log) as (index, _):
-            asked = [*single_words([*terms, "nowhere"]), Word(("lake", "water", "water")), Word(())]
-            assert await index.frequencies(asked) == await oracle.frequencies(asked)
-            known = await index.statistics()
-            assert known.chunks == len(TEXTS)
-            if known.mean_length is not None:
-                assert known.mean_length == pytest.approx(oracle.mean_length)
+            words = [*single_words([*terms, "nowhere"]), Word(("lake", "water", "water")), Word(())]
+            assert await index.frequencies(words) == await oracle.frequencies(words)
+            statistics = await index.statistics()
+            assert statistics.chunks == len(TEXTS)
+            if statistics.mean_length is not None:
+                assert statistics.mean_length == pytest.approx(oracle.mean_length)
             (dog, mispelt) = await index.alike(["dog", "truffel"], Likeness())
             assert "dog" not in {term.text for term in dog}
             assert "truffl" in {term.text for term in mispelt}
@@ -407,12 +350,12 @@ class TextIndexContract:
             log.remove(key)
         async with self.snapshot(log) as (index, keys):
             for query in QUERIES:
-                right = await MemoryText(log).search(query, k=99, allowed=None)
-                found = await index.search(query, k=99, allowed=None)
-                assert translated(found, keys).keys() == set(right.keys.tolist())
+                right = await text_oracle(log).search(query, k=99, allowed=None)
+                hits = await index.search(query, k=99, allowed=None)
+                assert translated(hits, keys).keys() == set(right.keys.tolist())
             assert (await index.statistics()).chunks == len(TEXTS) - 2
-            asked = [Word(("dog",)), Word(("lake",)), Word(("dog", "lake"))]
-            assert await index.frequencies(asked) == [1, 1, 2]
+            words = [Word(("dog",)), Word(("lake",)), Word(("dog", "lake"))]
+            assert await index.frequencies(words) == [1, 1, 2]
 
     async def test_nothing_at_all(self) -> None:
         async with self.snapshot(MemoryChangeLog()) as (index, _):
@@ -425,8 +368,8 @@ async def replay(log: MemoryChangeLog, store: Store) -> None:
     """Do to a store what was done to a log: a document of one chunk for each of its chunks."""
     for key, (chunk, vector) in log.added.items():
         document = Document(id=str(key), text=chunk.text, language=chunk.language)
-        made = await entry(document)
-        await store.write([replace(made, vectors=np.array([vector]), model_id="m")])
+        item = await entry(document)
+        await store.write([replace(item, vectors=np.array([vector]), model_id="m")])
     if gone := [str(key) for key in log.added if key not in log.chunks]:
         await store.delete(In("document_id", gone))
 
@@ -436,8 +379,8 @@ async def stored_keys(log: MemoryChangeLog, view: View) -> dict[int, int]:
     if not log.chunks:
         return {}
     names = {key: ("default", str(key)) for key in log.chunks}
-    found = await view.stored(list(names.values()))
-    return {key: int(found[name].keys[0]) for key, name in names.items()}
+    stored = await view.stored(list(names.values()))
+    return {key: int(stored[name].keys[0]) for key, name in names.items()}
 
 
 Snapshots = TypeVar("Snapshots", bound=Snapshot)
@@ -445,9 +388,9 @@ Snapshots = TypeVar("Snapshots", bound=Snapshot)
 
 def caught_up(index: SearchIndex[ChangeLog, Snapshots], log: ChangeLog) -> Snapshots:
     """The index at the head of a log."""
-    found = index.catch_up(log)
-    assert found is not None
-    return found
+    snapshot = index.catch_up(log)
+    assert snapshot is not None
+    return snapshot
 
 
 SearchIndexes = TypeVar("SearchIndexes", TextIndex[ChangeLog], VectorIndex[ChangeLog])
@@ -470,8 +413,8 @@ class FollowingContract(Generic[SearchIndexes]):
     async def snapshot(self, log: MemoryChangeLog) -> AsyncIterator[tuple[Any, Mapping[int, int]]]:
         """For the contract of snapshots, which a test inherits after this one."""
         with self.index() as index:
-            found = caught_up(index, log)
-            yield found, {key: key for key in log.chunks}
+            snapshot = caught_up(index, log)
+            yield snapshot, {key: key for key in log.chunks}
 
     async def test_it_follows(self) -> None:
         log = sample_log()
@@ -484,9 +427,9 @@ class FollowingContract(Generic[SearchIndexes]):
             assert first.position.seq == index.applied_seq(log) - 2
             assert second.position == index.position == log.head
             new, removed = self.queries
-            found = await second.search(new, k=99, allowed=None)
-            assert found.keys.tolist()[0] == len(TEXTS) + 1
-            assert 2 not in found.keys.tolist()
+            hits = await second.search(new, k=99, allowed=None)
+            assert hits.keys.tolist()[0] == len(TEXTS) + 1
+            assert 2 not in hits.keys.tolist()
             before = await first.search(removed, k=1, allowed=None)
             assert before.keys.tolist() == [2]
 
@@ -518,8 +461,8 @@ class FollowingContract(Generic[SearchIndexes]):
             if isinstance(followed, TextSnapshot):
                 assert await followed.frequencies(single_words(["lake", "marsh"])) == [0, 1]
             else:
-                found = await followed.search(unit_vector(61), k=1, allowed=None)
-                assert found.scores[0] == pytest.approx(1.0)
+                hits = await followed.search(unit_vector(61), k=1, allowed=None)
+                assert hits.scores[0] == pytest.approx(1.0)
 
 
 class FollowingTextContract(FollowingContract[TextIndex[ChangeLog]]):
@@ -544,7 +487,7 @@ class FollowingTextContract(FollowingContract[TextIndex[ChangeLog]]):
             assert await latest.frequencies([Word(("dog",))]) == [2]
             assert index.check(log).level == "ok"
 
-    async def test_it_is_searched_while_it_lags_or_is_tidied(self) -> None:
+    async def test_it_is_searched_while_it_lags_or_is_compacted(self) -> None:
         log = sample_log()
         with self.index() as index:
             assert index.latest(log) is None
@@ -557,11 +500,11 @@ class FollowingTextContract(FollowingContract[TextIndex[ChangeLog]]):
             assert latest.position == former.position
             caught_up(index, log)
             index.compact(log)
-            tidied = index.latest(log)
-            assert tidied is not None
-            assert tidied.position == log.head
-            found = await tidied.search(QUERIES[1], k=9, allowed=None)
-            assert found.keys.tolist() == [len(TEXTS) + 1]
+            compacted = index.latest(log)
+            assert compacted is not None
+            assert compacted.position == log.head
+            hits = await compacted.search(QUERIES[1], k=9, allowed=None)
+            assert hits.keys.tolist() == [len(TEXTS) + 1]
             assert index.check(log).level == "ok"
 
 
@@ -579,30 +522,30 @@ class VectorIndexContract:
     async def test_nearest(self, k: int, seed: int) -> None:
         log, query = sample_log(), unit_vector(seed)
         log.remove(3)
-        right = await MemoryVectors(log).search(query, k=k, allowed=None)
+        right = await vector_oracle(log).search(query, k=k, allowed=None)
         async with self.snapshot(log) as (index, keys):
-            found = await index.search(query, k=k, allowed=None)
-            assert _sorted(found)
+            hits = await index.search(query, k=k, allowed=None)
+            assert _sorted(hits)
             expected = scores_by_key(right)
-            assert translated(found, keys) == pytest.approx(expected, abs=1e-6)
+            assert translated(hits, keys) == pytest.approx(expected, abs=1e-6)
 
-    @pytest.mark.parametrize("kept", [(), (1,), (2, 5, 8), (1, 2, 3, 4, 5, 6, 7, 8)])
-    async def test_k_results_whenever_k_are_allowed(self, kept: tuple[int, ...]) -> None:
+    @pytest.mark.parametrize("subset", [(), (1,), (2, 5, 8), (1, 2, 3, 4, 5, 6, 7, 8)])
+    async def test_k_results_whenever_k_are_allowed(self, subset: tuple[int, ...]) -> None:
         log = sample_log()
         async with self.snapshot(log) as (index, keys):
-            allowed = _allowed(keys, kept)
+            allowed = _allowed(keys, subset)
             for k in (1, 2, 9):
-                found = await index.search(unit_vector(100), k=k, allowed=allowed)
-                assert len(found) == min(k, len(kept))
-                assert translated(found, keys).keys() <= set(kept)
+                hits = await index.search(unit_vector(100), k=k, allowed=allowed)
+                assert len(hits) == min(k, len(subset))
+                assert translated(hits, keys).keys() <= set(subset)
 
     async def test_scores_of_any_chunk(self) -> None:
         log, query = sample_log(), unit_vector(7)
         async with self.snapshot(log) as (index, keys):
-            wanted = _array(list(keys.values()))[::-1]
-            scores: NDArray[np.float32] = await index.scores(query, wanted)
-            found = await index.search(query, k=99, allowed=None)
-            assert translated(Hits(wanted, scores), keys) == translated(found, keys)
+            chunks = _array(list(keys.values()))[::-1]
+            scores: NDArray[np.float32] = await index.scores(query, chunks)
+            hits = await index.search(query, k=99, allowed=None)
+            assert translated(Hits(chunks, scores), keys) == translated(hits, keys)
             assert scores.max() == pytest.approx(1.0)
 
 
@@ -622,12 +565,12 @@ class FollowingVectorContract(FollowingContract[VectorIndex[ChangeLog]]):
             assert latest is not None
             assert latest.position in (former.position, log.head)
             lags = latest.position == former.position
-            found = await latest.search(unit_vector(1), k=99, allowed=None)
+            hits = await latest.search(unit_vector(1), k=99, allowed=None)
             # one that lags may learn from the record what was removed since
-            assert lags or 2 not in found.keys
-            assert len(found) in ((len(TEXTS), len(TEXTS) - 1) if lags else (len(TEXTS),))
+            assert lags or 2 not in hits.keys
+            assert len(hits) in ((len(TEXTS), len(TEXTS) - 1) if lags else (len(TEXTS),))
 
-    async def test_it_is_tidied(self) -> None:
+    async def test_it_is_compacted(self) -> None:
         log = sample_log()
         with self.index() as index:
             caught_up(index, log)

@@ -86,12 +86,12 @@ class ReaderContract:
         assert self._read(reader, sample) == self._read(reader, sample)
 
     def test_options_win(self, reader: Reader, sample: bytes) -> None:
-        given = {"author": "the caller", "shelf": 7}
-        documents = self._read(reader, sample, collection="c", language="eo", metadata=given)
+        metadata = {"author": "the caller", "shelf": 7}
+        documents = self._read(reader, sample, collection="c", language="eo", metadata=metadata)
         for document in documents:
             assert document.collection == "c"
             assert document.language == "eo"
-            assert given.items() <= document.metadata.items()
+            assert metadata.items() <= document.metadata.items()
 
     def test_nothing_in_it(self, reader: Reader) -> None:
         with pytest.raises(EmptySourceError):

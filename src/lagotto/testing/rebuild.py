@@ -61,14 +61,14 @@ DOCUMENTS = [document(number) for number in range(30)]
 async def answers(base: AsyncKnowledgeBase) -> Answers:
     """What a base finds."""
     return [
-        sorted((-round(hit.score, 4), hit.document_id, hit.content) for hit in found)
-        for found in await base.retrieve_many(QUERIES, top_k=500)
+        sorted((-round(hit.score, 4), hit.document_id, hit.content) for hit in hits)
+        for hits in await base.retrieve_many(QUERIES, top_k=500)
     ]
 
 
-def texts(found: Answers) -> list[set[tuple[str, str]]]:
+def texts(results: Answers) -> list[set[tuple[str, str]]]:
     """What was found, without scores: removed chunks may count in those of an index."""
-    return [{(name, content) for _, name, content in hits} for hits in found]
+    return [{(name, content) for _, name, content in hits} for hits in results]
 
 
 async def fresh_answers(choice: dict[str, Any], documents: list[Document]) -> Answers:
@@ -157,12 +157,12 @@ class RebuildContract:
 
     async def _check(self, base: AsyncKnowledgeBase, choice: dict[str, Any]) -> None:
         config = await base.store.config()
-        made = {**OLD, "embedder": config.embedder, "chunker": config.chunker_id}
+        settings = {**OLD, "embedder": config.embedder, "chunker": config.chunker_id}
         for name, value in choice.items():
-            assert {**made, "text_index": config.text_index}[name] == value
-        assert await answers(base) == await fresh_answers(made, DOCUMENTS)
-        found = {(item.collection, item.id): item for item in await base.documents()}
-        assert len(found) == len(DOCUMENTS)
+            assert {**settings, "text_index": config.text_index}[name] == value
+        assert await answers(base) == await fresh_answers(settings, DOCUMENTS)
+        stored = {(item.collection, item.id): item for item in await base.documents()}
+        assert len(stored) == len(DOCUMENTS)
         for each in DOCUMENTS:
             assert await base.get(each.id, collection=each.collection) == each
         assert not [item for item in await base.store.check() if item.level == "problem"]
@@ -174,8 +174,8 @@ class RebuildContract:
             assert (await base.add(*DOCUMENTS)).added == 10
             assert (await base.add(*DOCUMENTS)).unchanged == 30
             await base.remove("d001", "d025")
-            left = [item for item in DOCUMENTS if item.id not in ("d001", "d025")]
-            expected = await fresh_answers(self.choices[1], left)
+            remaining = [item for item in DOCUMENTS if item.id not in ("d001", "d025")]
+            expected = await fresh_answers(self.choices[1], remaining)
             assert texts(await answers(base)) == texts(expected)
 
     async def test_searches_see_the_former_state_meanwhile(
@@ -190,7 +190,7 @@ class RebuildContract:
                 seen.append(await answers(other))
                 await asyncio.sleep(0)
             await running
-            assert all(found in (before, after) for found in seen)
+            assert all(answer in (before, after) for answer in seen)
             assert seen[0] == before
             assert await answers(other) == after
             assert await answers(base) == after
@@ -202,8 +202,8 @@ class RebuildContract:
             with pytest.raises(Stop):
                 await base.rebuild(**self.choices[1], progress=stopping_at(1))
             assert await answers(base) == before
-            found = [item.what for item in await base.store.check()]
-            assert any("unfinished rebuild" in what for what in found) or not self.durable
+            findings = [item.what for item in await base.store.check()]
+            assert any("unfinished rebuild" in what for what in findings) or not self.durable
         async with AsyncKnowledgeBase(location) as base:
             assert await answers(base) == before
             report = await base.rebuild(**self.choices[1])
@@ -231,9 +231,9 @@ class RebuildContract:
                 await other.remove("d007", "d008")
             await base.rebuild(**self.choices[1])
             gone = {"d003", "d004", "d007", "d008"}
-            left = [item for item in DOCUMENTS if item.id not in gone]
-            left += [changed, relabelled, document(99)]
-            expected = await fresh_answers(self.choices[1], left)
+            remaining = [item for item in DOCUMENTS if item.id not in gone]
+            remaining += [changed, relabelled, document(99)]
+            expected = await fresh_answers(self.choices[1], remaining)
             assert texts(await answers(base)) == texts(expected)
             assert await base.get("d004") == relabelled
 
@@ -246,16 +246,16 @@ class RebuildContract:
 
             @asynccontextmanager
             async def staging(config: BaseConfig) -> AsyncIterator[Staging]:
-                async with stage(config) as made:
-                    build = made.build_indexes
+                async with stage(config) as target:
+                    build = target.build_indexes
 
                     async def build_indexes() -> None:
                         await build()
                         if late:
                             await other.add(late.pop())
 
-                    monkeypatch.setattr(made, "build_indexes", build_indexes)
-                    yield made
+                    monkeypatch.setattr(target, "build_indexes", build_indexes)
+                    yield target
 
             monkeypatch.setattr(base.store, "staging", staging)
             assert (await base.rebuild(**self.choices[1])).done == len(DOCUMENTS) + 1

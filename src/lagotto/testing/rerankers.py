@@ -154,10 +154,10 @@ class RerankerContract:
                 start, end = verdict.evidence
                 assert 0 <= start < end <= len(candidate.text)
 
-    def same(self, found: Judgement, expected: Judgement) -> None:
+    def same(self, judgement: Judgement, expected: Judgement) -> None:
         """Check that the verdicts are the same, within the tolerance."""
-        assert (found.verdicts is None) == (expected.verdicts is None)
-        pairs = zip(found.verdicts or (), expected.verdicts or (), strict=True)
+        assert (judgement.verdicts is None) == (expected.verdicts is None)
+        pairs = zip(judgement.verdicts or (), expected.verdicts or (), strict=True)
         for one, other in pairs:
             assert (one is None) == (other is None)
             if isinstance(one, Verdict) and isinstance(other, Verdict):

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from lagotto.indexes.base import VectorSnapshot
 from lagotto.indexes.pinecone import PineconeDriver, open_pinecone
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.remote import RemoteVectorIndex
-from lagotto.testing.indexes import (
-    DIMENSION,
-    FollowingVectorContract,
-    MemoryChangeLog,
-    VectorIndexContract,
-)
+from lagotto.testing.indexes import DIMENSION, FollowingVectorContract, VectorIndexContract
 from tests.indexes.remote_contract import Clock, RemoteVectorContract
 from tests.servers.pinecone import PineconeServer
 
 
-class TestPinecone(VectorIndexContract, FollowingVectorContract):
+class TestPinecone(FollowingVectorContract, VectorIndexContract):
     @pytest.fixture(autouse=True)
     def connect(self, server: PineconeServer) -> None:
         self.server = server
-
-    @asynccontextmanager
-    async def snapshot(
-        self, log: MemoryChangeLog
-    ) -> AsyncIterator[tuple[VectorSnapshot, Mapping[int, int]]]:
-        with self.index() as index:
-            found = index.catch_up(log)
-            assert found is not None
-            yield found, {key: key for key in log.chunks}
 
     @contextmanager
     def index(self) -> Iterator[RemoteVectorIndex]:

@@ -9,22 +9,21 @@ import pytest
 
 from lagotto.errors import ConfigError, IndexUnavailableError
 from lagotto.filters import Eq
-from lagotto.indexes.base import START, FilterKeys
+from lagotto.indexes.base import START, FilterKeys, VectorSnapshot
 from lagotto.indexes.pinecone import MOST_DOCUMENTS, STATES, TRIES, PineconeDriver
-from lagotto.indexes.remote import GRACE, Point, RemoteVectorIndex, RemoteVectors
-from lagotto.testing.indexes import DIMENSION, MemoryChangeLog, sample_log, unit_vector
+from lagotto.indexes.remote import GRACE, Point, RemoteVectorIndex
+from lagotto.testing.indexes import (
+    DIMENSION,
+    MemoryChangeLog,
+    caught_up,
+    sample_log,
+    unit_vector,
+)
 from tests.indexes.remote_contract import QUERY, Clock, found_by, nearest
 from tests.servers.pinecone import PineconeServer
 from tests.servers.scripted import Reply
 
 Opened = Callable[..., RemoteVectorIndex]
-
-
-def caught_up(index: RemoteVectorIndex, log: MemoryChangeLog) -> RemoteVectors:
-    """An index as far as searches have come."""
-    found = index.catch_up(log)
-    assert found is not None
-    return found
 
 
 @pytest.fixture
@@ -53,7 +52,7 @@ def opened(server: PineconeServer) -> Iterator[Opened]:
         driver.close()
 
 
-async def best(index: RemoteVectors, k: int) -> list[int]:
+async def best(index: VectorSnapshot, k: int) -> list[int]:
     found: list[int] = (await index.search(QUERY, k=k, allowed=None)).keys.tolist()
     return found
 

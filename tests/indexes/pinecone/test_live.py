@@ -17,7 +17,7 @@ from lagotto.filters import Eq
 from lagotto.indexes.base import FilterKeys
 from lagotto.indexes.pinecone import open_pinecone
 from lagotto.indexes.registry import IndexSite
-from lagotto.testing.indexes import DIMENSION, MemoryChangeLog, MemoryVectors, unit_vector
+from lagotto.testing.indexes import DIMENSION, MemoryChangeLog, unit_vector, vector_oracle
 
 pinecone = pytest.importorskip("pinecone", reason="pip install 'lagotto[pinecone]'")
 pytestmark = pytest.mark.skipif(
@@ -53,12 +53,12 @@ async def test_the_service_itself(live_index: str, monkeypatch: pytest.MonkeyPat
         followed = index.catch_up(log)
         assert followed is not None
         assert followed.position == log.head
-        right = await MemoryVectors(log).search(query, k=10, allowed=None)
+        right = await vector_oracle(log).search(query, k=10, allowed=None)
         found = await followed.search(query, k=10, allowed=None)
         assert found.keys.tolist() == right.keys.tolist()
         keys = [key for key in log.chunks if key <= 200 and key % 2 == 0]
         odd = FilterKeys(np.array(keys, np.int64), where=Eq("parity", 1))
-        right = await MemoryVectors(log).search(query, k=10, allowed=odd)
+        right = await vector_oracle(log).search(query, k=10, allowed=odd)
         found = await followed.search(query, k=10, allowed=odd)
         assert found.keys.tolist() == right.keys.tolist()
         assert index.check(log).level == "ok"

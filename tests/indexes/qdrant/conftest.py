@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors
 from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.remote import RemoteVectorIndex
-from lagotto.testing.indexes import DIMENSION
-from tests.indexes.qdrant.inside import own_site
+from tests.indexes.qdrant.inside import own_site, text_index, vector_index
 
 
 @pytest.fixture
@@ -22,13 +20,11 @@ def site(qdrant_address: str) -> IndexSite:
 
 @pytest.fixture
 def text(site: IndexSite) -> Iterator[QdrantTextIndex]:
-    index = open_qdrant_text(site)
-    yield index
-    index.close()
+    with text_index(site) as index:
+        yield index
 
 
 @pytest.fixture
 def vectors(site: IndexSite) -> Iterator[RemoteVectorIndex]:
-    index = open_qdrant_vectors(site, model_id="m", dimension=DIMENSION)
-    yield index
-    index.close()
+    with vector_index(site) as index:
+        yield index

@@ -12,8 +12,8 @@ from lagotto.indexes.qdrant.client import QdrantServer
 from lagotto.indexes.qdrant.driver import QdrantDriver
 from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.remote import Answers, RemoteIndex, RemoteState, RemoteVectorIndex
-from lagotto.testing.indexes import DIMENSION, MemoryChangeLog
+from lagotto.indexes.remote import RemoteIndex, RemoteState, RemoteVectorIndex
+from lagotto.testing.indexes import DIMENSION
 
 
 def own_site(address: str) -> IndexSite:
@@ -22,28 +22,21 @@ def own_site(address: str) -> IndexSite:
 
 
 @contextmanager
-def text_index(address: str) -> Iterator[QdrantTextIndex]:
-    """A new text index, which is deleted afterwards."""
-    index = open_qdrant_text(own_site(address))
+def text_index(site: IndexSite) -> Iterator[QdrantTextIndex]:
+    """A text index, which is deleted afterwards."""
+    index = open_qdrant_text(site)
     yield index
     index.delete()
     index.close()
 
 
 @contextmanager
-def vector_index(address: str) -> Iterator[RemoteVectorIndex]:
-    """A new vector index, which is deleted afterwards."""
-    index = open_qdrant_vectors(own_site(address), model_id="m", dimension=DIMENSION)
+def vector_index(site: IndexSite) -> Iterator[RemoteVectorIndex]:
+    """A vector index, which is deleted afterwards."""
+    index = open_qdrant_vectors(site, model_id="m", dimension=DIMENSION)
     yield index
     index.delete()
     index.close()
-
-
-def caught_up(index: RemoteIndex[Answers], log: MemoryChangeLog) -> Answers:
-    """An index at the head of a log."""
-    found = index.catch_up(log)
-    assert found is not None
-    return found
 
 
 def driver_of(index: RemoteIndex[Any]) -> QdrantDriver:

@@ -16,15 +16,15 @@ from qdrant_client import QdrantClient
 from lagotto import AsyncKnowledgeBase
 from lagotto.errors import ConfigError, IndexUnavailableError
 from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors
-from lagotto.indexes.qdrant.client import API_KEY, QdrantServer, parse_address
+from lagotto.indexes.qdrant.client import API_KEY, CHANNEL, QdrantServer, parse_address
 from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import Word
-from lagotto.testing.indexes import sample_log
-from tests.indexes.qdrant.inside import caught_up
+from lagotto.testing.indexes import caught_up, sample_log
 from tests.servers.qdrant import cluster_address, free_ports, missing, qdrant_cluster
 
 SECRET = "hunter2-hunter2"
+PINGS = {"grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms"}
 
 
 class Failure(grpc.RpcError):
@@ -130,7 +130,11 @@ async def test_a_server_that_dies_and_comes_back(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
-def test_a_node_that_hangs_is_left_long_before_the_time_is_up() -> None:
+def test_a_node_that_hangs_is_left_long_before_the_time_is_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in CHANNEL.keys() & PINGS:
+        monkeypatch.setitem(CHANNEL, name, 500)
     with qdrant_cluster() as first, qdrant_cluster() as second:
         server = QdrantServer(parse_address(cluster_address([*first, *second])), timeout=300)
         server.ask(lambda client: client.get_collections())

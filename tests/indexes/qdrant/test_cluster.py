@@ -23,9 +23,9 @@ from lagotto.indexes.text_query import Term, TextQuery
 from lagotto.testing.indexes import (
     DIMENSION,
     MemoryChangeLog,
-    MemoryText,
-    MemoryVectors,
+    text_oracle,
     unit_vector,
+    vector_oracle,
 )
 from tests.servers.qdrant import (
     GIVEN,
@@ -89,8 +89,8 @@ async def _check_once(
     words: QdrantTextIndex, vectors: RemoteVectorIndex, log: MemoryChangeLog
 ) -> None:
     for index, oracle, query in (
-        (words, MemoryText(log), QUERY),
-        (vectors, MemoryVectors(log), unit_vector(5)),
+        (words, text_oracle(log), QUERY),
+        (vectors, vector_oracle(log), unit_vector(5)),
     ):
         index.refresh()
         snapshot: Any = index.latest(log)
@@ -119,7 +119,7 @@ async def test_shards_do_not_change_results(cluster: list[QdrantNode], sharding:
     snapshot = words.latest(log)
     assert snapshot is not None
     found = await snapshot.search(QUERY, k=20, allowed=allowed)
-    right = await MemoryText(log).search(QUERY, k=20, allowed=allowed)
+    right = await text_oracle(log).search(QUERY, k=20, allowed=allowed)
     assert found.keys.tolist() == right.keys.tolist()
     assert {words.check(log).level, vectors.check(log).level} == {"ok"}
     for index in (words, vectors):

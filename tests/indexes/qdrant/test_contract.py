@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 from qdrant_client import models
 
-from lagotto.indexes.base import TextSnapshot, VectorSnapshot
 from lagotto.indexes.qdrant.driver import QdrantDriver
 from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.registry import IndexSite
@@ -17,15 +15,14 @@ from lagotto.testing.indexes import (
     DIMENSION,
     FollowingTextContract,
     FollowingVectorContract,
-    MemoryChangeLog,
     TextIndexContract,
     VectorIndexContract,
     sample_log,
 )
 from tests.indexes.qdrant.inside import (
-    caught_up,
     collection_of,
     collections_on,
+    own_site,
     server_of,
     text_index,
     vector_index,
@@ -33,20 +30,13 @@ from tests.indexes.qdrant.inside import (
 from tests.indexes.remote_contract import Clock, RemoteVectorContract
 
 
-class TestVectors(VectorIndexContract, FollowingVectorContract):
+class TestVectors(FollowingVectorContract, VectorIndexContract):
     @pytest.fixture(autouse=True)
     def _address(self, qdrant_address: str) -> None:
         self.address = qdrant_address
 
-    @asynccontextmanager
-    async def snapshot(
-        self, log: MemoryChangeLog
-    ) -> AsyncIterator[tuple[VectorSnapshot, Mapping[int, int]]]:
-        with self.index() as index:
-            yield caught_up(index, log), {key: key for key in log.chunks}
-
     def index(self) -> AbstractContextManager[RemoteVectorIndex]:
-        return vector_index(self.address)
+        return vector_index(own_site(self.address))
 
 
 class TestQuantizedVectors(TestVectors):
@@ -60,26 +50,19 @@ class TestQuantizedVectors(TestVectors):
     def test_the_server_has_vectors_of_bytes(self) -> None:
         with self.index() as index:
             index.catch_up(sample_log())
-            made = server_of(index).ask(lambda client: client.get_collection(collection_of(index)))
+            made = server_of(index).call("get_collection", collection_of(index))
             config = made.config.quantization_config
             assert isinstance(config, models.ScalarQuantization)
             assert config.scalar.type == models.ScalarType.INT8
 
 
-class TestText(TextIndexContract, FollowingTextContract):
+class TestText(FollowingTextContract, TextIndexContract):
     @pytest.fixture(autouse=True)
     def _address(self, qdrant_address: str) -> None:
         self.address = qdrant_address
 
-    @asynccontextmanager
-    async def snapshot(
-        self, log: MemoryChangeLog
-    ) -> AsyncIterator[tuple[TextSnapshot, Mapping[int, int]]]:
-        with self.index() as index:
-            yield caught_up(index, log), {key: key for key in log.chunks}
-
     def index(self) -> AbstractContextManager[QdrantTextIndex]:
-        return text_index(self.address)
+        return text_index(own_site(self.address))
 
 
 class TestRemoteIndex(RemoteVectorContract):
@@ -99,7 +82,5 @@ class TestRemoteIndex(RemoteVectorContract):
         return {name.rpartition("-")[2] for name in collections_on(index)}
 
     def stored(self, index: RemoteVectorIndex) -> set[int]:
-        points, _ = server_of(index).ask(
-            lambda client: client.scroll(collection_of(index), limit=999)
-        )
+        points, _ = server_of(index).call("scroll", collection_of(index), limit=999)
         return {int(point.id) for point in points}

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import json
 import shutil
 import threading
@@ -13,9 +12,6 @@ from tantivy import Index, SchemaBuilder
 from lagotto.errors import (
     IndexDamagedError,
     StoreBusyError,
-    StoreError,
-    StoreFullError,
-    StoreReadOnlyError,
 )
 from lagotto.indexes.base import LogPosition
 from lagotto.indexes.tantivy.index import (
@@ -226,24 +222,6 @@ def test_a_panic_is_damage(tmp_path: Path) -> None:
     searcher = sample(tmp_path).snapshot.searcher
     with pytest.raises(IndexDamagedError, match="Limit"), tantivy_errors(tmp_path):
         searcher.search(scoring_query(ALL), 0)
-
-
-@pytest.mark.parametrize(
-    ("number", "expected"),
-    [
-        (errno.ENOSPC, StoreFullError),
-        (errno.EROFS, StoreReadOnlyError),
-        (errno.EMFILE, StoreError),
-        (errno.ENOENT, IndexDamagedError),
-    ],
-)
-def test_the_machine_is_not_the_index(
-    tmp_path: Path, number: int, expected: type[Exception]
-) -> None:
-    with pytest.raises(expected, match="reason"), tantivy_errors(tmp_path):
-        raise OSError(number, "reason")
-    with pytest.raises(expected, match="reason"), tantivy_errors(tmp_path):
-        raise ValueError(f"An IO error occurred: 'reason (os error {number})'")
 
 
 FILLING = """

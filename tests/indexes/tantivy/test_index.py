@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lagotto.errors import IndexDamagedError, StoreError, StoreFullError, StoreReadOnlyError
 from lagotto.indexes.base import FilterKeys
-from lagotto.indexes.folder import IndexFolder
+from lagotto.indexes.folder import IndexFolder, file_errors
 from lagotto.indexes.tantivy import index as text_index
 from lagotto.indexes.tantivy import search as searching
 from lagotto.indexes.tantivy.index import (
@@ -23,8 +25,8 @@ from lagotto.indexes.tantivy.index import (
     open_tantivy,
     step_size,
 )
-from lagotto.indexes.tantivy.search import TantivySnapshot
-from lagotto.indexes.text_query import Term, TextQuery, Word
+from lagotto.indexes.tantivy.search import TantivySnapshot, tantivy_errors
+from lagotto.indexes.text_query import Phrase, Term, TextQuery, Word
 from lagotto.testing.indexes import MemoryChangeLog, embedded_site
 from tests.indexes.tantivy.written import search, write
 
@@ -48,6 +50,30 @@ def test_much_comes_in_a_power_of_eight_of_equal_steps(missing: int, steps: int)
 @given(st.integers(0, 10**8))
 def test_a_step_is_neither_long_nor_tiny(missing: int) -> None:
     assert SHORTEST_STEP <= step_size(missing) <= LONGEST_STEP
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (errno.ENOSPC, StoreFullError),
+        (errno.EROFS, StoreReadOnlyError),
+        (errno.EMFILE, StoreError),
+        (errno.ENOENT, IndexDamagedError),
+    ],
+)
+def test_the_machine_is_not_the_index(
+    tmp_path: Path, number: int, expected: type[Exception]
+) -> None:
+    with pytest.raises(expected, match="reason"), tantivy_errors(tmp_path):
+        raise OSError(number, "reason")
+    with pytest.raises(expected, match="reason"), tantivy_errors(tmp_path):
+        raise ValueError(f"An IO error occurred: 'reason (os error {number})'")
+    with pytest.raises(expected, match="reason"), tantivy_errors(tmp_path):
+        raise ValueError(f"IoError(Os {{ code: {number}, message: 'reason' }})")
+    of_files = StoreError if expected is IndexDamagedError else expected
+    with pytest.raises(StoreError, match="reason") as caught, file_errors(tmp_path):
+        raise OSError(number, "reason")
+    assert caught.type is of_files
 
 
 def test_eight_steps_become_one_segment(tmp_path: Path) -> None:
@@ -86,8 +112,8 @@ def test_small_segments_are_merged_in_time(tmp_path: Path, monkeypatch: pytest.M
     [
         ([], 0),
         ([5, 5_000, 10_000], 3),
-        ([16_000, 5], 2),
-        ([17_000, 5], 1),
+        ([16_817, 5], 2),  # 10,000 * 2**0.75
+        ([16_819, 5], 1),
         ([25_000, 16_000, 5], 1),
         ([10**6, 10**5], 0),
     ],
@@ -109,11 +135,11 @@ def test_two_ways_to_find_what_matches(
     write(index, 1, 2, removed=[4, 10])
     among = np.array([2, 3, 4, 10, 40, 99])
     for word, right in (("even", [2, 40]), ("odd", [3]), ("w40", [40]), ("w41", []), ("w4", [])):
-        found = index.snapshot.matching(Word((word, "missing")), among=among)
+        found = index.snapshot.matching(Word((word, "missing")), among)
         assert found.tolist() == right
     asked = [f"w{key}" for key in range(61)] + ["even", "odd"]
     allowed = FilterKeys(np.array([2, 4, 10, 40, 99]))
-    assert index.snapshot.held(asked, allowed) == ["w2", "w40", "even"]
+    assert index.snapshot.present(asked, allowed) == ["w2", "w40", "even"]
 
 
 async def test_one_search_answers_where_few_chunks_hold_a_word(
@@ -139,6 +165,39 @@ async def test_one_search_answers_where_few_chunks_hold_a_word(
                 assert (await snapshot.scores(query, found)).tolist() == scores[found - 1].tolist()
 
 
+def test_alternatives_that_no_chunk_holds_change_nothing(tmp_path: Path) -> None:
+    index = TantivyWriter(tmp_path)
+    write(index, 0, 1, added=[(1, ["oak", "dog"]), (2, ["oak"]), (3, ["dog", "fir"])])
+    oak, nothing = Term("oak", 0.5), Term("missing", 2.0)
+    alone = search(index.snapshot, TextQuery(((oak,),)), 9)
+    assert alone.keys.tolist() == [2, 1]
+    for word in ((oak, nothing), (nothing, oak), (nothing, oak, nothing)):
+        query = TextQuery((word, (), (nothing, Term("none"))))
+        assert search(index.snapshot, query, 9).scores.tolist() == alone.scores.tolist()
+        assert index.snapshot.scores(query, alone.keys).tolist() == alone.scores.tolist()
+
+
+async def test_a_rare_phrase_is_found_without_looking_for_the_keys_of_a_filter(
+    tmp_path: Path,
+) -> None:
+    """No more chunks hold it than the rarest of its words, in each of its variants."""
+    index, log = open_tantivy(embedded_site(tmp_path)), MemoryChangeLog()
+    for number in range(1, 101):
+        log.add(f"err {number}" if number % 30 else "err 4012 seen twice")
+    snapshot = index.catch_up(log)
+    assert snapshot is not None
+    allowed = FilterKeys(np.array([60, 61, 62, 63, 90]))
+    phrase = Phrase((("err", "4012"), ("seen", "twice"), ("err", "none")))
+    words = TextQuery(((Term("err"),), (Term("4012"),)), phrase)
+    found = await snapshot.search(words, k=9, allowed=None)
+    assert found.keys.tolist() == [30, 60, 90]
+    found = await snapshot.search(words, k=9, allowed=allowed)
+    assert found.keys.tolist() == [60, 90]
+    assert not allowed.compiled
+    everywhere = TextQuery(((Term("err"),),), Phrase((("err",),)))
+    assert len(await snapshot.search(everywhere, k=99, allowed=allowed)) == 5
+
+
 def test_a_counted_term_gives_the_mean_length(tmp_path: Path) -> None:
     """So that the first search need not walk through all terms to find one."""
     index = TantivyWriter(tmp_path)
@@ -161,13 +220,13 @@ async def test_terms_are_looked_up_once_for_a_filter(
     snapshot = index.catch_up(log)
     assert snapshot is not None
     asked: list[list[str]] = []
-    held = TantivySnapshot.held
+    present = TantivySnapshot.present
 
     def counted(self: TantivySnapshot, terms: list[str], allowed: FilterKeys) -> list[str]:
         asked.append(terms)
-        return held(self, terms, allowed)
+        return present(self, terms, allowed)
 
-    monkeypatch.setattr(TantivySnapshot, "held", counted)
+    monkeypatch.setattr(TantivySnapshot, "present", counted)
     allowed = FilterKeys(np.array([1, 3]))
     for terms, found, new in (
         (["elm", "oak"], ["oak"], [["elm", "oak"]]),
@@ -177,9 +236,25 @@ async def test_terms_are_looked_up_once_for_a_filter(
         (["dog"], ["dog"], [["dog"]]),
     ):
         asked.clear()
-        assert await snapshot.held(terms, allowed, most=9) == found
+        assert await snapshot.present(terms, allowed, most=9) == found
         assert asked == new
-    assert await snapshot.held(["elm"], FilterKeys(np.array([2])), most=9) == ["elm"]
+    assert await snapshot.present(["elm"], FilterKeys(np.array([2])), most=9) == ["elm"]
+
+
+@pytest.mark.parametrize(("removed", "rebuilt"), [(4, False), (5, True)])
+def test_an_index_with_more_than_a_fifth_removed_is_rebuilt(
+    tmp_path: Path, removed: int, rebuilt: bool
+) -> None:
+    log, index = MemoryChangeLog(), open_tantivy(embedded_site(tmp_path))
+    for number in range(20):
+        log.add(f"word {number}", language="en")
+    index.catch_up(log)
+    for key in range(1, removed + 1):
+        log.remove(key)
+    index.catch_up(log)
+    assert ("are removed" in index.check(log).what) is rebuilt
+    index.compact(log)
+    assert index._opened().snapshot.dead == (0 if rebuilt else removed)
 
 
 @pytest.fixture

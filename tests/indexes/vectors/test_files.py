@@ -44,6 +44,19 @@ def test_saving_leaves_one_generation_with_its_files(saved: Path) -> None:
     assert is_whole(load(saved), sizes={200})
 
 
+def test_files_are_on_the_disk_before_they_are_the_newest_generation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(
+        files,
+        "sync_folder",
+        lambda folder: synced.append((folder.name, sorted(path.name for path in folder.iterdir()))),
+    )
+    made(200).save(tmp_path, LogPosition(200, 0))
+    assert synced == [(f"00000001{files.PART}", FILES), (tmp_path.name, ["00000001"])]
+
+
 def test_an_index_goes_on_after_saving(saved: Path) -> None:
     index = load(saved)
     query = unit_vectors(5, count=1, dimension=16)

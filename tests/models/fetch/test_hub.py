@@ -47,7 +47,7 @@ def left(target: Path) -> list[str]:
 def test_a_file_by_repository_revision_and_path(hub: LocalHub, target: Path) -> None:
     assert download(hub, target) is None
     assert target.read_bytes() == CONTENT
-    assert hub.requests == [(PATH, None)]
+    assert hub.fetched == [(PATH, None)]
     assert left(target) == ["model.part"]
 
 
@@ -89,7 +89,7 @@ def test_a_connection_that_ends_is_resumed(hub: LocalHub, target: Path) -> None:
     hub.faults.extend([Fault(sent=100_000), Fault(sent=50_000)])
     download(hub, target)
     assert target.read_bytes() == CONTENT
-    assert [range_ for _, range_ in hub.requests] == [None, "bytes=100000-", "bytes=150000-"]
+    assert [range_ for _, range_ in hub.fetched] == [None, "bytes=100000-", "bytes=150000-"]
 
 
 def test_the_next_call_resumes(hub: LocalHub, target: Path) -> None:
@@ -99,7 +99,7 @@ def test_the_next_call_resumes(hub: LocalHub, target: Path) -> None:
     assert target.stat().st_size == 100_000
     download(hub, target)
     assert target.read_bytes() == CONTENT
-    assert hub.requests[-1] == (PATH, "bytes=100000-")
+    assert hub.fetched[-1] == (PATH, "bytes=100000-")
     assert left(target) == ["model.part"]
 
 
@@ -117,7 +117,7 @@ def test_without_an_etag_nothing_is_resumed(hub: LocalHub, target: Path) -> None
     hub.faults.append(Fault(sent=100_000))
     download(hub, target)
     assert target.read_bytes() == CONTENT
-    assert [range_ for _, range_ in hub.requests] == [None, None]
+    assert [range_ for _, range_ in hub.fetched] == [None, None]
 
 
 def test_a_partial_file_that_is_too_long(hub: LocalHub, target: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_lasting_failure_is_not(hub: LocalHub, target: Path, status: int) -> N
     hub.faults.append(Fault(status=status))
     with pytest.raises(WeightsError, match=rf"{PATH} answered {status} .*--from FOLDER"):
         download(hub, target)
-    assert len(hub.requests) == 1
+    assert len(hub.fetched) == 1
     assert left(target) == []
 
 

@@ -72,7 +72,7 @@ def unfinished(models: Path) -> list[str]:
 
 def test_from_a_hub(hub: LocalHub, models: Path) -> None:
     assert fetch_model(NAME) == models / NAME
-    assert [path for path, _ in hub.requests] == [
+    assert [path for path, _ in hub.fetched] == [
         ROOT + "tokenizer.json",
         ROOT + "onnx/model.onnx",
     ]
@@ -83,7 +83,7 @@ def test_from_a_hub(hub: LocalHub, models: Path) -> None:
 def test_it_is_not_fetched_twice(hub: LocalHub) -> None:
     fetch_model(NAME)
     fetch_model(NAME)
-    assert len(hub.requests) == 2
+    assert len(hub.fetched) == 2
 
 
 def test_from_another_hub(hub: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_a_base_with_a_fetched_model(folder: Path, tmp_path: Path, models: Path)
 def test_nothing_is_downloaded_by_an_embedder(hub: LocalHub) -> None:
     with pytest.raises(WeightsError, match="nothing is downloaded unless you ask for it"):
         create_embedder(NAME)
-    assert hub.requests == []
+    assert hub.fetched == []
 
 
 def test_parameters_are_refused(folder: Path) -> None:
@@ -179,7 +179,7 @@ def test_parameters_are_refused(folder: Path) -> None:
 def test_names_lead_nowhere_else(name: str, hub: LocalHub, models: Path) -> None:
     with pytest.raises(UnknownNameError):
         fetch_model(name)
-    assert hub.requests == []
+    assert hub.fetched == []
     assert not models.exists()
 
 
@@ -200,7 +200,7 @@ class TestHostileHub:
         hub.files[ROOT + "onnx/model.onnx"] = dict(files(folder))["onnx/model.onnx"]
         fetch_model(NAME)
         assert model_status(NAME).state == "present"
-        assert len(hub.requests) == 3
+        assert len(hub.fetched) == 3
 
     def test_another_hash_than_the_hub_publishes(
         self, hub: LocalHub, models: Path, monkeypatch: pytest.MonkeyPatch
@@ -240,7 +240,7 @@ class TestHostileHub:
     def test_a_truncated_file_is_resumed(self, hub: LocalHub, models: Path) -> None:
         hub.faults.extend([Fault(), Fault(sent=100)])
         fetch_model(NAME)
-        assert hub.requests[-1] == (ROOT + "onnx/model.onnx", "bytes=100-")
+        assert hub.fetched[-1] == (ROOT + "onnx/model.onnx", "bytes=100-")
         assert model_status(NAME).state == "present"
 
 
@@ -249,7 +249,7 @@ def test_a_damaged_model_is_fetched_again(hub: LocalHub, models: Path) -> None:
     with (models / NAME / "onnx/model.onnx").open("r+b") as file:
         file.write(b"?")
     fetch_model(NAME)
-    assert len(hub.requests) == 4
+    assert len(hub.fetched) == 4
     assert MODELS[NAME].is_intact()
 
 
@@ -275,7 +275,7 @@ class TestQuantised:
     def test_from_the_fetched_model(self, hub: LocalHub, models: Path) -> None:
         fetch_model(NAME)
         fetch_model(NAME, quantise=True)
-        assert len(hub.requests) == 2
+        assert len(hub.fetched) == 2
         assert there(models) == ["gte-small", "gte-small-int8"]
 
     def test_damage_is_noticed(self, hub: LocalHub) -> None:
@@ -291,7 +291,7 @@ class TestQuantised:
         monkeypatch.setitem(sys.modules, "onnx", None)
         with pytest.raises(WeightsError, match=r"pip install lagotto\[int8\]"):
             fetch_model(NAME, quantise=True)
-        assert hub.requests == [], "it is said before anything is downloaded"
+        assert hub.fetched == [], "it is said before anything is downloaded"
 
     def test_a_static_model_is_refused(self, hub: LocalHub) -> None:
         with pytest.raises(ConfigError, match="potion-base-8M can't be quantised"):
@@ -302,13 +302,13 @@ class TestMiniLM:
     def test_the_package_has_it(self, hub: LocalHub) -> None:
         assert fetch_model("minilm") == onnx.MINILM.find()
         assert model_status("minilm").state == "present"
-        assert hub.requests == []
+        assert hub.fetched == []
 
     @pytest.mark.slow
     def test_the_8_bit_model_is_made_from_it(self, hub: LocalHub, tmp_path: Path) -> None:
         assert fetch_model("minilm", quantise=True) == tmp_path / "cache"
         assert len(list((tmp_path / "cache").glob("minilm-int8.*.onnx"))) == 1
-        assert hub.requests == []
+        assert hub.fetched == []
 
     def test_without_the_package(
         self, hub: LocalHub, models: Path, monkeypatch: pytest.MonkeyPatch
@@ -320,4 +320,4 @@ class TestMiniLM:
         assert model_status("minilm").state == "missing"
         with pytest.raises(WeightsError, match="answered 404"):
             fetch_model("minilm")
-        assert hub.requests[0][0].startswith("/sentence-transformers/all-MiniLM-L6-v2/resolve/")
+        assert hub.fetched[0][0].startswith("/sentence-transformers/all-MiniLM-L6-v2/resolve/")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -40,8 +41,8 @@ def known_as(hashes: dict[str, frozenset[str]]) -> KnownModel:
     )
 
 
-def fill(folder: Path) -> Path:
-    for name, content in FILES.items():
+def fill(folder: Path, files: Mapping[str, bytes] = FILES) -> Path:
+    for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     return folder
@@ -210,10 +211,7 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KnownModel:
 
 
 def put(folder: Path) -> Path:
-    for name, content in SHIPPED.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return folder
+    return fill(folder, SHIPPED)
 
 
 @pytest.fixture

@@ -299,3 +299,6 @@ async def test_a_model_is_not_asked_for_what_is_not_wanted() -> None:
     assert only.passages == ()
     assert len(only.queries) == 3
     assert len(fake.prompts[0]) < 5_000
+    usual = Model()
+    await LlmExpander(usual.complete).expand("When did it end?")
+    assert len(usual.prompts) == 2, "one for queries, one for a passage"

@@ -67,6 +67,23 @@ async def test_vectors_need_no_text_configuration(mode: Mode, noted: bool) -> No
     assert bool(diagnostics.notes) == noted
 
 
+@pytest.mark.parametrize(
+    ("mode", "problem"),
+    [
+        ("any", "this store can't compare words with whole texts"),
+        ("web", "whole texts can't be compared under the conditions of fts.mode web"),
+    ],
+)
+async def test_why_whole_texts_are_not_compared(mode: str, problem: str) -> None:
+    given: dict[str, Any] = {"fts": {"mode": mode}, "fuzzy": {"mode": "always", "over": "chunks"}}
+    store, diagnostics = MemoryStore(), Diagnostics()
+    await store.write([await entry(Document(text="A dog.", language="en"))])
+    async with store.view(And()) as view:
+        prefs = RetrievalPrefs(query_text="dgo", mode="keyword", **given)
+        await planner(view, prefs, diagnostics).plan()
+    assert diagnostics.notes == (f"fuzzy: {problem}; words are compared with index terms",)
+
+
 def planner(
     view: View,
     prefs: RetrievalPrefs,

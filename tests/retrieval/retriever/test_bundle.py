@@ -33,15 +33,6 @@ async def base(embedder: CountingEmbedder) -> AsyncIterator[AsyncKnowledgeBase]:
         yield base
 
 
-async def test_evidence_is_of_the_documents_that_are_shown(base: AsyncKnowledgeBase) -> None:
-    for count in (1, 2, 4):
-        bundle = await base.search("oak wood", top_k_items=count, **EVERYTHING)
-        assert len(bundle.candidates) == count
-        assert {item.item_id for item in bundle.evidence} == {
-            item.item_id for item in bundle.candidates
-        }
-
-
 async def test_other_documents_take_no_place_of_evidence(base: AsyncKnowledgeBase) -> None:
     text = "One fir by one oak. " + "Grey stones lie here for years. " * 8
     await base.add(Document(id="best", text=text, language="en"))

@@ -21,7 +21,7 @@ from lagotto.prefs import Preferences, RetrievalPrefs
 from lagotto.rerankers import RERANKERS, Candidate, Judgement, create_reranker
 from lagotto.rerankers.lexical import OverlapReranker
 from lagotto.retrieval import explain
-from lagotto.stores.base import HybridFound, HybridQuery
+from lagotto.stores.base import HybridHits, HybridQuery
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.testing.hash_embedder import HashEmbedder
 
@@ -126,6 +126,7 @@ TRIALS: dict[str, Trial] = {
     "parents.section_chars": Trial(5, given={"parents": {"mode": "section"}}, errors=("context",)),
     "diversity.per_document": Trial(1),
     "diversity.mmr": Trial(0.1),
+    "diversity.copies": Trial("once", given={"parents": {"mode": "none"}}),
     "chunking.strategy": Trial("late"),
     "chunking.chunker_id": Trial("sentence:8/0", given=LATE),
     "chunking.include_headers": Trial(False, given=LATE),
@@ -187,7 +188,7 @@ class RecordingView(MemoryView):
     async def comparable(self) -> bool:
         return False
 
-    async def hybrid(self, asked: HybridQuery) -> HybridFound | None:
+    async def hybrid(self, asked: HybridQuery) -> HybridHits | None:
         self.asked.append(asked.anyway)
         return None
 

@@ -52,14 +52,6 @@ class TestMmr:
         # After 0: 0.8 * 0.8 - 0.2 * 0.8 = 0.48 for 1, 0.8 * 0.5 = 0.4 for 2.
         assert mmr(scores, vectors, share=0.8, count=3) == [0, 1, 2]
 
-    def test_the_same_text_again_comes_late(self) -> None:
-        vectors = units((1, 0), (1, 0), (0.6, 0.8))
-        assert mmr(np.array([0.9, 0.9, 0.6]), vectors, share=0.5, count=2) == [0, 2]
-
-    def test_variety_only(self) -> None:
-        vectors = units((1, 0), (0.9, 0.1), (0, 1), (-1, 0))
-        assert mmr(np.array([0.9, 0.8, 0.5, 0.1]), vectors, share=0.0, count=3) == [0, 3, 2]
-
     @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
     def test_nothing_to_choose_from(self, share: float) -> None:
         assert mmr(np.empty(0), np.empty((0, 3), np.float32), share=share, count=5) == []

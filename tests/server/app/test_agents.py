@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import anyio
 import httpx2
@@ -18,7 +17,7 @@ from lagotto.mcp.quotation import LEAST_TOKENS, estimate
 from lagotto.server import app
 from mcp import Client
 from tests.mcp.asking import MODES, text_of
-from tests.server.running import DOCUMENTS, Running, serving
+from tests.server.running import DOCUMENTS, Running, bearer, serving
 from tests.server.test_request_body import WaitingEmbedder
 
 LONG = Document(id="long", title="Собаки", text="Трюфели растут под дубом.\n" * 2_000)
@@ -36,17 +35,11 @@ def guarded() -> Iterator[Running]:
         yield running
 
 
-def new_key(server: Running, name: str, **options: Any) -> str:
-    key, _ = server.call(server.state.keys.create(name, **options))
-    return str(key)
-
-
 @asynccontextmanager
 async def connected(
     server: Running, *, mode: str = "auto", key: str | None = None
 ) -> AsyncIterator[Client]:
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+    async with httpx2.AsyncClient(headers=bearer(key), timeout=30) as http:
         transport = streamable_http_client(f"{server.url}/mcp", http_client=http)
         async with Client(transport, mode=mode) as client:
             yield client
@@ -85,7 +78,7 @@ async def test_the_budget_is_that_of_the_wire(server: Running, mode: str, budget
 
 
 async def test_a_key_is_needed_where_there_are_keys(guarded: Running) -> None:
-    key = new_key(guarded, "reader")
+    key = guarded.key()
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     headers = {"Accept": "application/json, text/event-stream"}
     answer = guarded.http.post("/mcp", json=call, headers=headers)
@@ -93,7 +86,7 @@ async def test_a_key_is_needed_where_there_are_keys(guarded: Running) -> None:
     assert answer.json()["error"] == "Unauthorized"
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
     assert guarded.http.get("/mcp").status_code == 405
-    evil = headers | {"Authorization": f"Bearer {key}", "Origin": "https://evil.example"}
+    evil = headers | bearer(key) | {"Origin": "https://evil.example"}
     assert guarded.http.post("/mcp", json=call, headers=evil).status_code == 403
     async with connected(guarded, key=key) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
@@ -106,7 +99,7 @@ async def test_a_key_is_needed_where_there_are_keys(guarded: Running) -> None:
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_filter_of_a_key_holds_for_every_tool(guarded: Running, mode: str) -> None:
     """What the key does not see does not exist."""
-    key = new_key(guarded, f"dogs {mode}", scopes=["read", "write"], collections=["default"],
+    key = guarded.key("read", "write", collections=["default"],
                   filters=Eq("topic", "dogs"))  # fmt: skip
     async with connected(guarded, mode=mode, key=key) as client:
         assert '1 documents in the collections "default" (1)' in (client.instructions or "")

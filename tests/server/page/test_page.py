@@ -101,7 +101,7 @@ def tab(browser: Any, browser_thread: ThreadPoolExecutor, keyed: Running) -> Ite
 
 
 def test_a_key_is_entered_once_and_stays_in_the_tab(tab: Tab, keyed: Running) -> None:
-    secret, _ = keyed.call(keyed.state.keys.create("reader", collections=["default"]))
+    secret = keyed.key(collections=["default"])
     page = tab.open("/", q="truffles")
     expect(page.get_by_role("dialog")).to_be_visible()
     page.locator("#key-input").fill("lgt_wrong")
@@ -124,7 +124,7 @@ def test_a_key_is_entered_once_and_stays_in_the_tab(tab: Tab, keyed: Running) ->
 
 
 def test_a_key_can_be_forgotten(tab: Tab, keyed: Running) -> None:
-    secret, _ = keyed.call(keyed.state.keys.create("writer", scopes=["read", "write"]))
+    secret = keyed.key("read", "write")
     page = tab.open("/documents")
     page.locator("#key-input").fill(secret)
     page.get_by_role("button", name="Use this key").click()

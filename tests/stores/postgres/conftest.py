@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Iterator
 
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from lagotto.stores.postgres.database import EXTENSIONS
 from lagotto.stores.postgres.store import PostgresStore
 from tests.servers.postgres import PostgresServer
-from tests.stores.postgres.schemas import GIVEN, opened, own_schema
+from tests.stores.postgres.schemas import GIVEN, opened, own_schema, schema_of
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +33,18 @@ def location(server_url: str) -> Iterator[str]:
     """An empty schema."""
     with own_schema(server_url) as location:
         yield location
+
+
+@pytest.fixture
+def visitor(server_url: str, location: str) -> Iterator[str]:
+    """The address of the schema for the role `guest`, which may do nothing there but look."""
+    schema = schema_of(location)
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE guest LOGIN")
+        connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO guest")
+        yield make_url(location).set(username="guest").render_as_string(hide_password=False)
+        connection.execute("DROP OWNED BY guest")
+        connection.execute("DROP ROLE guest")
 
 
 @pytest.fixture

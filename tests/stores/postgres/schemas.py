@@ -76,6 +76,11 @@ def in_schema(server_url: str, name: str) -> str:
     return url.render_as_string(hide_password=False)
 
 
+def schema_of(location: str) -> str:
+    """The name of the schema in an address of `in_schema`."""
+    return str(make_url(location).query["options"]).partition("=")[2].partition(",")[0]
+
+
 @contextmanager
 def own_database(server_url: str) -> Iterator[str]:
     """The address of an empty database, which is gone afterwards."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from asyncio.subprocess import PIPE, create_subprocess_exec
 from collections.abc import Iterator
 
 import psycopg
@@ -18,41 +16,6 @@ from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import DOCUMENTS, entries, semantic_ids, text_ids
 from tests.servers.postgres import PostgresServer
 from tests.stores.postgres.schemas import opened, reader_of, server_to_stop
-
-WRITER = """
-import asyncio, sys
-from lagotto.documents import Document
-from lagotto.stores.postgres.store import PostgresStore
-from lagotto.testing.stores import entry
-
-async def main(location, name):
-    store = PostgresStore(location)
-    await store.open()
-    for turn in range(6):
-        own = Document(id=f"{name}-{turn}", text=f"Written by {name} in turn {turn}.")
-        shared = Document(id=f"shared-{turn % 2}", text=f"Last by {name} in turn {turn}.")
-        await store.write([await entry(own), await entry(shared)])
-    await store.close()
-
-asyncio.run(main(*sys.argv[1:]))
-"""
-
-
-async def test_processes_that_write_at_once_lose_nothing(location: str) -> None:
-    """They also all find an empty schema, and make one base of it."""
-    names = ["ann", "bob", "cem"]
-    commands = [(sys.executable, "-c", WRITER, location, name) for name in names]
-    writers = [await create_subprocess_exec(*command, stderr=PIPE) for command in commands]
-    for writer in writers:
-        _, problem = await writer.communicate()
-        assert writer.returncode == 0, problem.decode()
-    async with opened(location) as store:
-        info = await store.info()
-        assert info.documents == len(names) * 6 + 2
-        assert info.chunks == info.documents
-        for name in names:
-            found = await text_ids(store, name)
-            assert {f"{name}-{turn}" for turn in range(6)} <= set(found)
 
 
 @pytest.fixture

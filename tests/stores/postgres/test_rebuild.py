@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import psycopg
 import pytest
@@ -12,33 +13,39 @@ from lagotto.embedders import EMBEDDERS
 from lagotto.prefs import FtsPrefs, RetrievalPrefs
 from lagotto.stores.postgres import vector_index
 from lagotto.stores.sql import generations
-from lagotto.testing.rebuild import DOCUMENTS, OLD, RebuildContract, answers, hashed
-from tests.stores.postgres.schemas import own_database
+from lagotto.testing.rebuild import (
+    DOCUMENTS,
+    OLD,
+    RebuildContract,
+    answers,
+    fresh_answers,
+    hashed,
+)
+from tests.stores.postgres.schemas import own_database, own_schema
 
 
 class TestRebuild(RebuildContract):
     """`location` is an empty schema."""
 
 
-class TestRebuildOfAWholeDatabase(RebuildContract):
-    """A base in the schema in which the extensions are, as most have it."""
-
-    @pytest.fixture
-    def location(self, server_url: str) -> Iterator[str]:
-        with own_database(server_url) as location:
-            yield location
-
-
+@pytest.mark.parametrize("own", [own_schema, own_database])
 async def test_nothing_is_left_of_former_generations(
-    location: str, monkeypatch: pytest.MonkeyPatch
+    server_url: str,
+    own: Callable[[str], AbstractContextManager[str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Also in the schema in which the extensions are, as most have it."""
     EMBEDDERS.register("hashed", hashed)
     monkeypatch.setattr(vector_index, "GRAPH_FROM", 10)
     monkeypatch.setattr(generations, "SETS_AT_ONCE", 7)
-    async with AsyncKnowledgeBase(location, **OLD) as base:
-        await base.add(*DOCUMENTS)
-        for dimension in (32, 16):
-            await base.rebuild(embedder=f"hashed:new/{dimension}")
+    with own(server_url) as location:
+        async with AsyncKnowledgeBase(location, **OLD) as base:
+            await base.add(*DOCUMENTS)
+            for dimension in (32, 16):
+                await base.rebuild(embedder=f"hashed:new/{dimension}")
+            assert await answers(base) == await fresh_answers(
+                {"embedder": "hashed:new/16"}, DOCUMENTS
+            )
         with psycopg.connect(location) as connection:
             for table in ("chunk_set", "chunk", "embedding", "segment", "posting", "indexed"):
                 found = connection.execute(f"SELECT DISTINCT generation FROM {table}")

@@ -54,6 +54,7 @@ async def main(location, name):
             found = [document for document in stored if document]
             await store.update([item.model_copy(update={"summary": name}) for item in found])
         else:
+            some.append(Document(id=f"{name}-{turn}", language="en", text=text))
             await store.write(await entries(some))
             print(json.dumps([[document.id, text] for document in some]), flush=True)
     await store.close()
@@ -71,12 +72,13 @@ SELECT count(*) FROM posting WHERE NOT EXISTS (SELECT 1 FROM term WHERE text = p
 
 
 async def test_processes_that_write_the_same_documents(location: str) -> None:
+    """They also all find an empty schema, and make one base of it."""
     names = ["ann", "bob", "cem", "dan"]
     commands = [(sys.executable, "-c", WRITER, location, name) for name in names]
+    processes = [
+        await create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE) for command in commands
+    ]
     async with opened(location) as store:
-        processes = [
-            await create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE) for command in commands
-        ]
         reader = asyncio.create_task(search_all_the_time(store))
         ended = await asyncio.gather(*(process.communicate() for process in processes))
         reader.cancel()
@@ -87,10 +89,14 @@ async def test_processes_that_write_the_same_documents(location: str) -> None:
         await assert_whole(store, location)
         written = [map(json.loads, said.splitlines()) for said, _ in ended]
         last = [{name: text for line in lines for name, text in line} for lines in written]
+        stored = set()
         async for document in store.documents(And()):
             whole = await store.get("default", document.id)
             assert whole is not None
             assert whole.text in [by_one.get(document.id) for by_one in last]
+            stored.add(document.id)
+        own = {f"{name}-{turn}" for name in names for turn in range(25) if turn % 5 < 3}
+        assert own <= stored
 
 
 async def search_all_the_time(store: PostgresStore) -> None:

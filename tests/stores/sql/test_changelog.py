@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lagotto.documents import Document, Page, Vectors
-from lagotto.filters import Eq
+from lagotto.filters import Eq, In
 from lagotto.indexes.base import ChunkFields
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.read import findable_keys
@@ -95,6 +95,31 @@ async def test_other_metadata_is_a_change_of_its_own() -> None:
         assert later == []
         await store.delete(Eq("document_id", "paper"))
         assert (await store.ask(state))[1] == []
+
+
+async def test_ranges_and_what_was_removed_in_them() -> None:
+    made = [Document(id=f"d{n}", text="word", language="en" if n else None) for n in range(5)]
+    async with written(*made) as store:
+
+        def ranges(connection: ReadConnection) -> list[list[tuple[int, int]]]:
+            changes = SqlChangeLog(connection)
+            assert (changes.token_at(0), changes.token_at(99)) == (0, None)
+            first, second, *_ = changes.added_texts(0, 5)
+            assert (first.language, first.detected) == ("en", None), "that of most documents"
+            assert (second.language, second.detected) == ("en", "en")
+            asked = ((0, 2), (0, 5), (0, 4), (3, 5), (5, 5))
+            return [list(changes.ranges(since=since, at_once=most)) for since, most in asked]
+
+        found = await store.ask(ranges)
+        assert found == [[(0, 2), (2, 4), (4, 5)], [(0, 5)], [(0, 4), (4, 5)], [(3, 5)], []]
+        await store.delete(In("document_id", ["d1", "d3"]))
+
+        def removed(connection: ReadConnection) -> list[list[int]]:
+            changes = SqlChangeLog(connection)
+            asked = ((0, 7), (5, 7), (5, 7), (7, 7), (0, 5))
+            return [changes.removed(start, stop).tolist() for start, stop in asked]
+
+        assert await store.ask(removed) == [[2, 4], [2, 4], [2, 4], [], []]
 
 
 @pytest.mark.parametrize("pages", [1, 3])

@@ -23,7 +23,7 @@ from tests.stores.sqlite.bases import answers, documents, made, opened, run_sql
 
 pytestmark = pytest.mark.slow
 
-PAGE = 4096
+PAGE = 8192
 
 
 class TestDamagedFile:

@@ -22,7 +22,7 @@ from tests.stores.sqlite.bases import answers, document, documents, made, opened
 
 pytestmark = pytest.mark.slow
 
-PAGE = 4096
+PAGE = 8192
 
 
 SEARCHES_ON_A_FULL_DISK = """

@@ -46,7 +46,7 @@ async def test_a_slow_statement_is_interrupted(
         await base.add(Document(id="a", text="A truffle."))
         expected = await base.retrieve("truffle")
         with monkeypatch.context() as patched:
-            patched.setattr(fts5, "_found", slow)
+            patched.setattr(fts5, "_hits", slow)
             started = time.monotonic()
             with pytest.raises(DeadlineExceeded):
                 await base.retrieve("truffle", request=RequestContext(timeout=0.2))

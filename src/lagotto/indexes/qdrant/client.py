@@ -315,8 +315,8 @@ class QdrantServer:
             )
 
     def _check_version(self, version: str) -> None:
-        found = _VERSION.match(version)
-        if found is None or (int(found[1]), int(found[2])) < OLDEST_SERVER:
+        match = _VERSION.match(version)
+        if match is None or (int(match[1]), int(match[2])) < OLDEST_SERVER:
             raise IndexUnavailableError(
                 f"the Qdrant server {self.address.shown} has version {version}; "
                 f"upgrade it to {'.'.join(map(str, OLDEST_SERVER))} or newer"

@@ -88,10 +88,10 @@ class QdrantDriver(RemoteDriver):
     def read_state(self, *, briefly: bool) -> str | None:
         ask = self.server.ask_briefly if briefly else self.server.ask
         try:
-            found = ask(lambda client: client.retrieve(self._states, [self._id]))
+            records = ask(lambda client: client.retrieve(self._states, [self._id]))
         except MissingEpochError:
             return None
-        return str((found[0].payload or {})[STATE]) if found else None
+        return str((records[0].payload or {})[STATE]) if records else None
 
     def write_state(self, text: str) -> None:
         point = models.PointStruct(id=self._id, vector={}, payload={STATE: text})
@@ -241,7 +241,7 @@ class QdrantDriver(RemoteDriver):
         where: Condition | None,
         collections: frozenset[str] | None,
     ) -> Proposals:
-        found = await self.nearest(
+        hits = await self.nearest(
             state,
             grpc.VectorInput(dense=grpc.DenseVector(data=vector.tolist())),
             where=seen(state, None if where is None else condition(where)),
@@ -249,7 +249,7 @@ class QdrantDriver(RemoteDriver):
             limit=limit,
             params=grpc.SearchParams(hnsw_ef=max(LEAST_EFFORT, 2 * limit)),
         )
-        return Proposals(found.keys, more=len(found) == limit, reached={})
+        return Proposals(hits.keys, more=len(hits) == limit, reached={})
 
     async def nearest(
         self,
@@ -283,12 +283,12 @@ class QdrantDriver(RemoteDriver):
                 with_payload=grpc.WithPayloadSelector(enable=False),
                 shard_key_selector=_selector(shards),
             )
-            found = self.server.ask_briefly(
+            points = self.server.ask_briefly(
                 lambda client: client.grpc_points.Query(request, timeout=self.server.timeout), left
             ).result
             return Hits(
-                np.fromiter((point.id.num for point in found), np.int64, len(found)),
-                np.fromiter((point.score for point in found), np.float32, len(found)),
+                np.fromiter((point.id.num for point in points), np.int64, len(points)),
+                np.fromiter((point.score for point in points), np.float32, len(points)),
             )
 
         return await in_thread(ask)
@@ -300,18 +300,18 @@ class QdrantDriver(RemoteDriver):
             return False
 
     def _count(self, state: RemoteState) -> int:
-        found = self.server.call("count", self.collection(state.epoch), visible(state))
-        return int(found.count)
+        answer = self.server.call("count", self.collection(state.epoch), visible(state))
+        return int(answer.count)
 
     def problem(self, state: RemoteState, changes: ChangeLog, index: RemoteIndex[Any]) -> str:
-        found = self._count(state)
-        if found != state.chunks:
-            return f"has {found} chunks instead of {state.chunks}"
+        count = self._count(state)
+        if count != state.chunks:
+            return f"has {count} chunks instead of {state.chunks}"
         if state.last.position != changes.head:
             return ""
-        lacking, gone = self._differences(state, changes, index)
-        if lacking or gone:
-            return f"lacks {lacking} chunks and has {gone} that are not in the base"
+        lacking, extra = self._differences(state, changes, index)
+        if lacking or extra:
+            return f"lacks {lacking} chunks and has {extra} that are not in the base"
         ranges = sampled_ranges(
             changes, state.chunks, most=CHUNKS_COMPARED, at_once=POINTS_PER_WRITE
         )
@@ -323,15 +323,15 @@ class QdrantDriver(RemoteDriver):
         self, state: RemoteState, changes: ChangeLog, index: RemoteIndex[Any]
     ) -> tuple[int, int]:
         """How many chunks of the record are not visible, and how many others are."""
-        lacking = gone = 0
+        lacking = extra = 0
         for start, stop in changes.ranges(since=0, at_once=CHUNKS_COMPARED):
             recorded = {each.key for each in index.added(changes, start, stop)}
             between = models.FieldCondition(key=KEY, range=models.Range(gt=start, lte=stop))
             pages = self.pages(state, visible(state, between), size=CHUNKS_COMPARED, after=start)
-            found = {key for keys in pages for key in keys.tolist()}
-            lacking += len(recorded - found)
-            gone += len(found - recorded)
-        return lacking, gone
+            on_server = {key for keys in pages for key in keys.tolist()}
+            lacking += len(recorded - on_server)
+            extra += len(on_server - recorded)
+        return lacking, extra
 
     def pages(
         self,
@@ -439,9 +439,9 @@ def seen(state: RemoteState, *conditions: models.Condition | None) -> models.Fil
 def visible(state: RemoteState, *conditions: models.Condition | None) -> models.Filter:
     """Exactly the points that are visible, for counting them."""
     upto = models.Range(lte=float(state.last.seq))
-    found = seen(state, models.FieldCondition(key=KEY, range=upto), *conditions)
-    assert found is not None
-    return found
+    where = seen(state, models.FieldCondition(key=KEY, range=upto), *conditions)
+    assert where is not None
+    return where
 
 
 def _removed_up_to(seq: int) -> models.Condition:

@@ -11,14 +11,15 @@ import asyncio
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice, takewhile
 from operator import methodcaller
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from qdrant_client import QdrantClient, grpc, models
+from qdrant_client import grpc, models
 
 from lagotto._internal.concurrency import checkpoint, in_thread
 from lagotto.documents import storable
@@ -34,6 +35,7 @@ from lagotto.indexes.base import (
     TextSnapshot,
     TextStatistics,
     are_among,
+    is_of,
     kth_greatest,
     merge_hits,
     top_k,
@@ -98,9 +100,6 @@ DRIFTED = (0.8, 1.2)
 reads many more chunks than it returns: the collection is built again."""
 
 
-T = TypeVar("T")
-
-
 class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
     """A TextIndex on a Qdrant server."""
 
@@ -137,7 +136,7 @@ class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
     def _mean(self, changes: ChangeLog) -> float:
         """The mean length by the points that are written again, or by a sample of the chunks."""
         state = self._state
-        if state is not None and state.chunks and state.last.is_of(changes):
+        if state is not None and state.chunks and is_of(changes, state.last.position):
             return state.mean_length
         return _estimated_mean(changes)
 
@@ -175,29 +174,27 @@ class QdrantText(TextSnapshot):
         points = await self._allowed(allowed)
         if k < 1 or not self._state.chunks or (points.keys is not None and not len(points.keys)):
             return NO_HITS
-        found = NO_HITS
+        hits = NO_HITS
         if any(query.words):
-            found = await self._ranked(query, k, points)
-        if query.where is None or len(found) >= k:
-            return found
-        return await self._filled(query.where, k, points, found)
+            hits = await self._ranked(query, k, points)
+        if query.where is None or len(hits) >= k:
+            return hits
+        return await self._filled(query.where, k, points, hits)
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        scores = np.zeros(len(keys), np.float32)
+        known: Mapping[int, float] = {}
         if any(query.words):
             known = await self._exact(await self._scoring(query), np.unique(keys))
-            for index, key in enumerate(keys.tolist()):
-                scores[index] = known.get(key, 0.0)
-        return scores
+        return np.array([known.get(key, 0.0) for key in keys.tolist()], np.float32)
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
         where, exact = await self._condition(match)
         parts = [np.empty(0, np.int64)]
-        asked = (
+        filters = (
             visible(self._state, where, by_keys(some))
             for some in batches(among.tolist(), MOST_KEYS)
         )
-        async for keys in self._scrolled(asked):
+        async for keys in self._scrolled(filters):
             parts.append(keys if exact else await self._holding(match, keys))
         return np.sort(np.concatenate(parts))
 
@@ -223,8 +220,8 @@ class QdrantText(TextSnapshot):
             return 0
         wanted = visible(self._state, holding(word.terms))
         question = methodcaller("count", self._collection, wanted)
-        found = await in_thread(self._server.ask_briefly, question, time_left())
-        return int(found.count)
+        answer = await in_thread(self._server.ask_briefly, question, time_left())
+        return int(answer.count)
 
     def _beginning_with(self, start: str) -> Iterable[str]:
         terms = self._terms()
@@ -236,8 +233,8 @@ class QdrantText(TextSnapshot):
 
         def read() -> list[str]:
             wanted = {"facet_filter": visible(self._state), "limit": MOST_TERMS, "exact": True}
-            found = self._server.call("facet", self._collection, TERMS, **wanted)
-            return sorted(str(hit.value) for hit in found.hits)
+            answer = self._server.call("facet", self._collection, TERMS, **wanted)
+            return sorted(str(hit.value) for hit in answer.hits)
 
         return self._index.terms.at(self.position, read)
 
@@ -249,14 +246,14 @@ class QdrantText(TextSnapshot):
         scoring = await self._scoring(query)
         where = None if query.where is None else (await self._condition(query.where)).condition
         most = None if points.keys is None or points.few else len(points.keys)
-        asked = seen(self._state, where, points.condition)
-        found = await self._best(scoring, k, points, asked, most=most)
-        if found is not None:
-            return found
+        selection = seen(self._state, where, points.condition)
+        hits = await self._best(scoring, k, points, selection, most=most)
+        if hits is not None:
+            return hits
         parts = []
         for some in points.by_keys():
-            asked = seen(self._state, where, some)
-            parts.append(await self._best(scoring, k, points, asked, most=None) or NO_HITS)
+            selection = seen(self._state, where, some)
+            parts.append(await self._best(scoring, k, points, selection, most=None) or NO_HITS)
         return merge_hits(parts, k=k)
 
     async def _best(
@@ -264,14 +261,14 @@ class QdrantText(TextSnapshot):
         scoring: Scoring,
         k: int,
         points: AllowedPoints,
-        asked: models.Filter | None,
+        where: models.Filter | None,
         *,
         most: int | None,
     ) -> Hits | None:
         """The best chunks under a condition, exactly; None if more than `most` had to be seen."""
         state = self._state
         bound = score_bound(longest=state.longest, mean=scoring.mean, fixed_mean=state.mean)
-        weights = query_weights(scoring.query.words, scoring.idfs)
+        weights = sparse_vector(query_weights(scoring.query.words, scoring.idfs))
         scored: dict[int, float] = {}
         known: set[int] = set()
 
@@ -281,15 +278,20 @@ class QdrantText(TextSnapshot):
 
         depth = 2 * k + 32
         while True:
-            proposed = await self._proposed(
-                weights, asked, limit=depth, collections=points.collections
+            proposed = await self._driver.nearest(
+                state,
+                grpc.VectorInput(sparse=weights),
+                using=SPARSE,
+                where=where,
+                limit=depth,
+                collections=points.collections,
             )
             for start in range(0, len(proposed), k + 16):
                 if is_sure(float(proposed.scores[start])):
                     break
                 new = set(proposed.keys[start : start + k + 16].tolist()) - known
                 known |= new
-                scored |= await self._exact(scoring, points.kept(np.array(sorted(new), np.int64)))
+                scored |= await self._exact(scoring, points.within(np.array(sorted(new), np.int64)))
             sure = len(proposed) > 0 and is_sure(float(proposed.scores[-1]))
             if sure or len(proposed) < depth or (depth > DEEPEST and len(scored) >= k):
                 return top_k(np.fromiter(scored, np.int64, len(scored)), _scores(scored), k)
@@ -297,49 +299,26 @@ class QdrantText(TextSnapshot):
             if most is not None and depth > most:
                 return None
 
-    async def _proposed(
-        self,
-        weights: Mapping[int, float],
-        asked: models.Filter | None,
-        *,
-        limit: int,
-        collections: frozenset[str] | None = None,
-    ) -> Hits:
-        if not weights:
-            return NO_HITS
-        return await self._driver.nearest(
-            self._state,
-            grpc.VectorInput(sparse=sparse_vector(weights)),
-            using=SPARSE,
-            where=asked,
-            limit=limit,
-            collections=collections,
-        )
-
-    async def _filled(self, match: Match, k: int, points: AllowedPoints, found: Hits) -> Hits:
+    async def _filled(self, match: Match, k: int, points: AllowedPoints, hits: Hits) -> Hits:
         """What was found, and chunks without any of the words for which the condition holds."""
         where = (await self._condition(match)).condition
         rest: list[int] = []
-        missing = k - len(found)
+        missing = k - len(hits)
         conditions = [None] if points.keys is None else points.by_keys()
-        asked = (visible(self._state, where, some) for some in conditions)
-        async for keys in self._scrolled(asked):
-            new = keys[~are_among(keys, found.keys)]
+        filters = (visible(self._state, where, some) for some in conditions)
+        async for keys in self._scrolled(filters):
+            new = keys[~are_among(keys, hits.keys)]
             rest += (await self._holding(match, new)).tolist()
             if len(rest) >= missing:
                 break
         others = np.array(rest[:missing], np.int64)
-        return merge_hits([found, Hits(others, np.zeros(len(others), np.float32))], k=k)
+        return merge_hits([hits, Hits(others, np.zeros(len(others), np.float32))], k=k)
 
-    async def _scrolled(self, asked: Iterable[models.Filter]) -> AsyncIterator[ChunkKeys]:
+    async def _scrolled(self, filters: Iterable[models.Filter]) -> AsyncIterator[ChunkKeys]:
         """The keys of all points that meet one condition after the other, page by page."""
-        left, state = time_left(), self._state
-
-        def briefly(question: Callable[[QdrantClient], T]) -> T:
-            return self._server.ask_briefly(question, left)
-
-        for where in asked:
-            pages = self._driver.pages(state, where, size=KEYS_PER_PAGE, ask=briefly)
+        ask = partial(self._server.ask_briefly, left=time_left())
+        for where in filters:
+            pages = self._driver.pages(self._state, where, size=KEYS_PER_PAGE, ask=ask)
             while (keys := await in_thread(next, pages, None)) is not None:
                 yield keys
 
@@ -411,7 +390,7 @@ class AllowedPoints(NamedTuple):
     collections: frozenset[str] | None = None
     few: bool = False
 
-    def kept(self, keys: ChunkKeys) -> ChunkKeys:
+    def within(self, keys: ChunkKeys) -> ChunkKeys:
         """Those of `keys` that may be found."""
         return keys if self.keys is None else keys[are_among(keys, self.keys)]
 

@@ -205,7 +205,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
             if index is not None:
                 index.reload_if_changed()
         except IndexDamagedError as exc:
-            # or another process rebuilds it; whoever catches up has the lock, and knows
+            # or another process rebuilds it; the one that catches up has the lock, and knows
             log.info("the text index can't be read now: %s", exc)
             return None
         except StoreError as exc:
@@ -379,9 +379,9 @@ class Announcement(Record):
 
     def write(self, folder: Path) -> None:
         """Replace the last one, on disk for good; only the one writer of an index may do that."""
-        made = folder / f"{ANNOUNCEMENT}.new"
-        write_file(made, [self.model_dump_json().encode()])
-        made.replace(folder / ANNOUNCEMENT)
+        new = folder / f"{ANNOUNCEMENT}.new"
+        write_file(new, [self.model_dump_json().encode()])
+        new.replace(folder / ANNOUNCEMENT)
         sync_folder(folder)
 
 
@@ -403,8 +403,8 @@ def fingerprint(folder: Path) -> tuple[int, ...]:
     numbers: list[int] = []
     for path in (folder / META, folder / ANNOUNCEMENT):
         if path.exists():
-            found = path.stat()
-            numbers += (found.st_ino, found.st_mtime_ns, found.st_size)
+            status = path.stat()
+            numbers += (status.st_ino, status.st_mtime_ns, status.st_size)
     return tuple(numbers)
 
 
@@ -468,7 +468,7 @@ class TantivyWriter:
         """Open the index in `folder`, or make an empty one."""
         self._folder = folder
         self._loading = threading.Lock()
-        self._held = HeldTerm()
+        self._known_term = HeldTerm()
         self._seen: tuple[int, ...] = ()
         with tantivy_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -518,7 +518,7 @@ class TantivyWriter:
                     position=position,
                     total=meta.total,
                     dead=meta.dead,
-                    known_term=self._held,
+                    known_term=self._known_term,
                 )
                 if seen == fingerprint(self._folder):  # no commit came in between
                     self.snapshot, self._seen = snapshot, seen

@@ -118,8 +118,8 @@ class TantivySnapshot:
                 query = Query.term_query(index_schema(), TERMS, term, "freq")
                 for _, address in self.searcher.search(query, 1, count=False).hits:
                     self.known_term.text = term
-                    found = _MEAN_LENGTH.search(query.explain(self.searcher, address).to_json())
-                    return float(found[1]) if found else None
+                    match = _MEAN_LENGTH.search(query.explain(self.searcher, address).to_json())
+                    return float(match[1]) if match else None
         return None
 
     def _some_terms(self) -> Iterator[str]:
@@ -129,7 +129,7 @@ class TantivySnapshot:
         for term, _ in self.searcher.terms_with_prefix(TERMS, "", limit=1):
             yield term
 
-    def search(self, query: TextQuery, k: int, *, allowed: FilterKeys | None = None) -> SeenHits:
+    def search(self, query: TextQuery, k: int, allowed: FilterKeys | None = None) -> SeenHits:
         """The k chunks with the greatest BM25 score, best first, equal ones by key; maybe others.
 
         A word counts with the best of its alternatives. If k of the allowed chunks match, k come
@@ -150,12 +150,12 @@ class TantivySnapshot:
                 return self._within(wanted, k, most + 1)
             return self._top(wanted, k)
 
-    def held(self, terms: Sequence[str], allowed: FilterKeys) -> list[str]:
+    def present(self, terms: Sequence[str], allowed: FilterKeys) -> list[str]:
         """Those of the terms that an allowed chunk holds, in one search for BITS_OF_SCORE of them.
 
         A term's score is a power of two, so that their sum says which ones a chunk holds.
         """
-        held: list[str] = []
+        present: list[str] = []
         for start in range(0, len(terms), BITS_OF_SCORE):
             some = terms[start : start + BITS_OF_SCORE]
             wanted = any_of(
@@ -170,8 +170,8 @@ class TantivySnapshot:
                     hits = self._best(wanted, most)
                     hits = hits[allowed.contains(hits.keys)]
             bits = reduce(or_, set(hits.scores.astype(np.int64).tolist()), 0)
-            held += [term for bit, term in enumerate(some) if bits >> bit & 1]
-        return held
+            present += [term for bit, term in enumerate(some) if bits >> bit & 1]
+        return present
 
     def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """The BM25 score of each of `keys`, the same as in `search`; 0 without a match."""
@@ -182,7 +182,7 @@ class TantivySnapshot:
             hits = self._best(inside, len(keys))
         return hits.scores_of(keys)
 
-    def matching(self, match: Match, *, among: ChunkKeys) -> ChunkKeys:
+    def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
         """Those of the sorted keys `among` for which a condition holds, ascending."""
         wanted = match_query(match)
         most = self._most_matching(match)
@@ -198,6 +198,10 @@ class TantivySnapshot:
             counted = self.searcher.terms_with_prefix(TERMS, "", filter_query=live)
         return [term for term, _ in counted]
 
+    def frequencies(self, words: Sequence[Word]) -> list[int]:
+        """The document frequency of each word."""
+        return [self.document_frequency(word) for word in words]
+
     def document_frequency(self, word: Word) -> int:
         """How many chunks hold one of the word's terms."""
         known = self._frequencies.get(word)
@@ -211,15 +215,15 @@ class TantivySnapshot:
 
     def _counted(self, word: Word) -> int:
         terms = dict.fromkeys(map(storable, word.terms))
-        held = {term: self.searcher.doc_freq(TERMS, term) for term in terms}
-        present = tuple(term for term, having in held.items() if having)
+        frequencies = {term: self.searcher.doc_freq(TERMS, term) for term in terms}
+        present = tuple(term for term, having in frequencies.items() if having)
         if present and self.known_term.text is None:
             self.known_term.text = present[0]
         if len(present) < 2 and not self.dead:
-            return sum(held.values())
+            return sum(frequencies.values())
         wanted = match_query(Word(present))
-        found = self.searcher.aggregate(wanted, {"n": {"value_count": {"field": KEY}}})
-        return int(found["n"]["value"])
+        answer = self.searcher.aggregate(wanted, {"n": {"value_count": {"field": KEY}}})
+        return int(answer["n"]["value"])
 
     def _scoring(self, query: TextQuery) -> Query:
         """Kept, since the scores of other chunks are asked for after a search."""
@@ -233,15 +237,21 @@ class TantivySnapshot:
         return known
 
     def _of_one_idf(self, word: Sequence[Term]) -> tuple[Term, ...]:
-        """The alternatives with weights that turn tantivy's IDF of each into that of the word."""
-        held = [self.searcher.doc_freq(TERMS, storable(term.text)) for term in word]
-        if sum(having > 0 for having in held) < 2:
+        """The alternatives with weights that turn tantivy's IDF of each into that of the word.
+
+        Those that no chunk holds are left out: of a single term tantivy skips what can't be among
+        the best, so that a search takes a third less time.
+        """
+        if len(word) < 2:
             return tuple(word)
+        frequencies = [self.searcher.doc_freq(TERMS, storable(term.text)) for term in word]
+        pairs = [(term, having) for term, having in zip(word, frequencies, strict=True) if having]
+        if len(pairs) < 2:
+            return (pairs[0][0] if pairs else word[0],)
         whole = idf(self.document_frequency(as_word(word)), count=self.count)
         return tuple(
             Term(term.text, term.weight * whole / idf(having, count=self.total))
-            for term, having in zip(word, held, strict=True)
-            if having
+            for term, having in pairs
         )
 
     def _first(self, match: Match, k: int, allowed: FilterKeys | None) -> Hits:
@@ -249,23 +259,29 @@ class TantivySnapshot:
         if allowed is None:
             keys = self._in_order(match_query(match), min(k, self.count))
         else:
-            keys = self.matching(match, among=allowed.keys)[:k]
+            keys = self.matching(match, allowed.keys)[:k]
         return Hits(keys, np.zeros(len(keys), np.float32))
 
     def _in_order(self, wanted: Query, count: int) -> ChunkKeys:
         """The least `count` keys of the chunks that are wanted, ascending."""
         with tantivy_errors(self.folder):
-            found = self.searcher.search(
+            answer = self.searcher.search(
                 wanted, max(1, count), count=False, order_by_field=KEY, order=Order.Asc
             )
         with paused_collector():
-            return np.array([key for key, _ in found.hits], np.int64)
+            return np.array([key for key, _ in answer.hits], np.int64)
 
     def _most_matching(self, match: Match) -> int:
         """A condition holds for no more chunks than this."""
-        if not isinstance(match, Word):
-            return self.count
-        return sum(self.searcher.doc_freq(TERMS, term) for term in set(map(storable, match.terms)))
+
+        def holders(term: str) -> int:
+            return int(self.searcher.doc_freq(TERMS, storable(term)))
+
+        if isinstance(match, Phrase):  # no more than hold the rarest of its terms
+            return sum(min(map(holders, terms)) for terms in match.variants if terms)
+        if isinstance(match, Word):
+            return sum(map(holders, set(match.terms)))
+        return self.count
 
     def _top(self, wanted: Query, k: int) -> SeenHits:
         """The best k; deeper than k as long as the last ones tie with something unseen."""
@@ -299,18 +315,18 @@ class TantivySnapshot:
         """The hits among the first `depth`."""
         depth = max(1, min(depth, self.count))
         seen = self._best(wanted, depth)
-        found = seen if allowed is None else seen[are_among(seen.keys, allowed)]
-        found = top_k(found.keys, found.scores, len(found))
+        hits = seen if allowed is None else seen[are_among(seen.keys, allowed)]
+        hits = top_k(hits.keys, hits.scores, len(hits))
         whole = len(seen) < depth or depth == self.count
-        sure = whole or (len(found) >= k and bool(found.scores[k - 1] > seen.scores[-1]))
-        return SeenHits(found, sure, whole)
+        sure = whole or (len(hits) >= k and bool(hits.scores[k - 1] > seen.scores[-1]))
+        return SeenHits(hits, sure, whole)
 
     def _best(self, wanted: Query, limit: int) -> Hits:
         """The hits with the greatest scores, best first, equal ones in any order."""
-        found = self.searcher.search(wanted, max(1, limit), count=False).hits
-        if not found:
+        hits = self.searcher.search(wanted, max(1, limit), count=False).hits
+        if not hits:
             return NO_HITS
-        scores, addresses = zip(*found, strict=True)
+        scores, addresses = zip(*hits, strict=True)
         keys = cast("list[int]", self.searcher.fast_field_values(KEY, list(addresses)))
         return Hits(np.array(keys, np.int64), np.array(scores, np.float32))
 
@@ -344,9 +360,8 @@ class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
         """Queries of which all hits were seen, among the allowed chunks."""
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
-        seen = await self._ask(
-            lambda index: index.search(query, k, allowed=allowed), brief=self._is_brief(query)
-        )
+        brief = self._is_brief(query)
+        seen = await self._ask(TantivySnapshot.search, query, k, allowed, brief=brief)
         if seen.whole:
             self._whole[query] = allowed, seen.hits
         return seen.hits[:k]
@@ -355,17 +370,17 @@ class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
         allowed, hits = self._whole.get(query, (None, None))
         if hits is not None and (allowed is None or allowed.contains(keys).all()):
             return hits.scores_of(keys)
-        return await self._ask(lambda index: index.scores(query, keys), brief=self._is_brief(query))
+        return await self._ask(TantivySnapshot.scores, query, keys, brief=self._is_brief(query))
 
-    async def held(self, terms: Sequence[str], allowed: FilterKeys, *, most: int) -> list[str]:
+    async def present(self, terms: Sequence[str], allowed: FilterKeys, *, most: int) -> list[str]:
         if len(allowed.keys) > MOST_KEYS_LOOKED_UP:
-            return await super().held(terms, allowed, most=most)
+            return await super().present(terms, allowed, most=most)
         # Kept with the filter: the words of its queries repeat.
         known: dict[str, bool | None] = allowed.compiled.setdefault("tantivy terms", {})
         answers = {term: known.get(term) for term in terms}
         if new := [term for term, answer in answers.items() if answer is None]:
-            held = await self._ask(lambda index: index.held(new, allowed), brief=self.immediate)
-            answers |= dict.fromkeys(new, False) | dict.fromkeys(held, True)
+            present = await self._ask(TantivySnapshot.present, new, allowed, brief=self.immediate)
+            answers |= dict.fromkeys(new, False) | dict.fromkeys(present, True)
             if len(known) >= MOST_CACHED:
                 known.clear()
             known |= answers
@@ -375,12 +390,10 @@ class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
         return self.immediate and len(query.words) <= IMMEDIATE_WORDS
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
-        return await self._ask(lambda index: index.matching(match, among=among))
+        return await self._ask(TantivySnapshot.matching, match, among)
 
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
-        return await self._ask(
-            lambda index: [index.document_frequency(word) for word in words], brief=True
-        )
+        return await self._ask(TantivySnapshot.frequencies, words, brief=True)
 
     async def statistics(self) -> TextStatistics:
         return TextStatistics(self.state.count, self.state.mean_length, stored_length)
@@ -443,19 +456,18 @@ def scoring_query(query: TextQuery) -> Query:
 
     Where there is a condition, it alone says what is found, and adds nothing to the score.
     """
-    words = any_of(map(_word_query, filter(None, query.words)))
+    words = any_of(list(map(_word_query, filter(None, query.words))))
     if query.where is None:
         return words
-    silent = Query.const_score_query(match_query(query.where), 0.0)
+    silent = without_score(match_query(query.where))
     return Query.boolean_query([(Occur.Must, silent), (Occur.Should, words)])
 
 
 def _word_query(alternatives: Sequence[Term]) -> Query:
-    schema = index_schema()
-    queries = [
-        Query.boost_query(Query.term_query(schema, TERMS, storable(term.text), "freq"), term.weight)
-        for term in alternatives
-    ]
+    queries = []
+    for term in alternatives:
+        query = Query.term_query(index_schema(), TERMS, storable(term.text), "freq")
+        queries.append(query if term.weight == 1 else Query.boost_query(query, term.weight))
     return queries[0] if len(queries) == 1 else Query.disjunction_max_query(queries)
 
 
@@ -494,16 +506,20 @@ def _holding(term: str) -> Query:
 
 
 def _having(field: str, keys: ChunkKeys) -> Query:
-    """The chunks that have one of `keys` in a field."""
+    """The chunks that have one of `keys` in a field, without score."""
     if len(keys) > MOST_KEYS_LOOKED_UP:
-        return Query.term_set_query(index_schema(), field, keys.tolist())
+        return without_score(Query.term_set_query(index_schema(), field, keys.tolist()))
     schema, term = index_schema(), Query.term_query
-    return any_of(term(schema, field, key, "basic") for key in keys.tolist())
+    return without_score(any_of(term(schema, field, key, "basic") for key in keys.tolist()))
 
 
-def only_where(condition: Query, wanted: Query) -> Query:
-    """`wanted` where `condition` holds, with the same scores."""
-    silent = Query.const_score_query(condition, 0.0)
+def without_score(condition: Query) -> Query:
+    """A condition that adds nothing to the score of what it holds for."""
+    return Query.const_score_query(condition, 0.0)
+
+
+def only_where(silent: Query, wanted: Query) -> Query:
+    """`wanted` where a condition without score holds, with the same scores."""
     return Query.boolean_query([(Occur.Must, silent), (Occur.Must, wanted)])
 
 
@@ -523,8 +539,8 @@ def tantivy_errors(folder: Path) -> Iterator[None]:
         with native_panics(f"the text index {folder} is damaged: tantivy", IndexDamagedError):
             yield
     except (ValueError, OSError) as exc:
-        found = _NUMBER.search(str(exc))
-        number = int(found[1] or found[2]) if found else None
+        match = _NUMBER.search(str(exc))
+        number = int(match[1] or match[2]) if match else None
         if isinstance(exc, OSError):
             number = exc.errno
         problem: Exception = IndexDamagedError(f"the text index {folder} is damaged: {exc}")

@@ -52,8 +52,8 @@ class MatrixSnapshot:
             raise ConfigError(f"k is {k}: ask for at least one hit")
         check_vectors(query[None], dimension=self.dimension)
         parts = [part for part in (self.base, self.tail) if len(part.keys)] or [self.base]
-        found = [part.search(query, k=k, allowed=allowed, tuning=self.tuning) for part in parts]
-        return found[0] if len(found) == 1 else merge_hits(found, k=k)
+        hits = [part.search(query, k=k, allowed=allowed, tuning=self.tuning) for part in parts]
+        return hits[0] if len(hits) == 1 else merge_hits(hits, k=k)
 
     def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
         """The cosine of each of `keys`, 0 for those that are not in the index."""
@@ -117,12 +117,12 @@ class VectorSegment:
         return self.keys if self._live is None else self.keys[self._live]
 
     def find(self, keys: ChunkKeys) -> tuple[Positions, Positions]:
-        """Which of `keys` have a living row here, by their index, and the positions of the rows."""
-        found = self.lookup.find(keys)
-        here = found >= 0
+        """Which of `keys` have a live row here, by their index, and the positions of the rows."""
+        positions = self.lookup.find(keys)
+        here = positions >= 0
         if self.alive is not None:
-            here &= self.alive[found]
-        return np.flatnonzero(here), found[here]
+            here &= self.alive[positions]
+        return np.flatnonzero(here), positions[here]
 
     def without(self, keys: ChunkKeys) -> Self:
         """The segment without the rows of `keys`; unknown keys are ignored."""
@@ -154,7 +154,7 @@ class VectorSegment:
         return self.rows.take(positions, axis=0)
 
     def live_from(self, start: int) -> tuple[ChunkKeys, Vectors]:
-        """Keys and rows of the living rows from a position on."""
+        """Keys and rows of the live rows from a position on."""
         later = np.arange(start, len(self.keys))
         if self.alive is not None:
             later = later[self.alive[later]]
@@ -202,21 +202,21 @@ class RowLookup:
 
     def find(self, wanted: ChunkKeys) -> Positions:
         """The position of each of `wanted`, -1 for unknown keys."""
-        found = np.full(len(wanted), -1, dtype=np.intp)
+        positions = np.full(len(wanted), -1, dtype=np.intp)
         if not len(self._keys) or not len(wanted):
-            return found
+            return positions
         low, high = self._bounds
         inside = np.flatnonzero((wanted >= low) & (wanted <= high))
         if not len(inside):  # as for keys that are new: nothing needs to be built
-            return found
+            return positions
         some = wanted[inside]
         if high - low < MOST_ENTRIES_PER_KEY * len(self._keys):
-            found[inside] = self._table[some - low]
+            positions[inside] = self._table[some - low]
         else:
             order, ascending = self._sorted
             last = np.searchsorted(ascending, some, side="right") - 1
-            found[inside] = np.where(ascending[last] == some, order[last], -1)
-        return found
+            positions[inside] = np.where(ascending[last] == some, order[last], -1)
+        return positions
 
     @cached_property
     def _bounds(self) -> tuple[int, int]:

@@ -151,8 +151,8 @@ class Sketch:
             pool = among[pool]
         differing = _gathered(self.codes, pool) ^ signs
         weighed = np.zeros(len(pool), dtype=np.uint16)
-        for place, plane in enumerate(planes):
-            weighed += np.bitwise_count(differing & plane).sum(axis=0, dtype=np.uint16) << place
+        for bit, plane in enumerate(planes):
+            weighed += np.bitwise_count(differing & plane).sum(axis=0, dtype=np.uint16) << bit
         return pool[closest(weighed, count=count)]
 
 
@@ -165,9 +165,9 @@ def closest(distances: Distances, *, count: int) -> Positions:
         limit = _limit(
             distances[::DISTANCES_PER_SAMPLE], count=math.ceil(1.1 * count / DISTANCES_PER_SAMPLE)
         )
-        found = np.flatnonzero(distances <= limit)
-        if len(found) >= count:
-            return found
+        positions = np.flatnonzero(distances <= limit)
+        if len(positions) >= count:
+            return positions
     return np.flatnonzero(distances <= _limit(distances, count=count))
 
 

@@ -49,14 +49,14 @@ class EpubReader(PackageReader):
             page = parse(decode(data, declared=declared_encoding(data)))
             if page is not None:
                 render(next(page.iter("body"), page), skip=has_no_text, builder=builder)
-        found = Properties(child(root, "metadata"))
+        properties = Properties(child(root, "metadata"))
         return builder.draft(
             self.kind,
-            **found.fields(
+            **properties.fields(
                 created="date",
-                author=found.all("creator"),
-                publisher=found.first("publisher"),
-                keywords=found.all("subject"),
+                author=properties.all("creator"),
+                publisher=properties.first("publisher"),
+                keywords=properties.all("subject"),
             ),
         )
 

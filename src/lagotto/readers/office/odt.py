@@ -42,14 +42,14 @@ class OdtReader(PackageReader):
         content = package.xml(package.require(CONTENT))
         builder = TextBuilder()
         _render(child(content, "body", "text"), builder)
-        found = Properties(child(package.xml(META), "meta"))
+        properties = Properties(child(package.xml(META), "meta"))
         return builder.draft(
             self.kind,
-            **found.fields(
+            **properties.fields(
                 created="creation-date",
                 updated="date",
-                author=found.first("initial-creator") or found.first("creator"),
-                keywords=found.all("keyword"),
+                author=properties.first("initial-creator") or properties.first("creator"),
+                keywords=properties.all("keyword"),
             ),
         )
 

@@ -55,8 +55,8 @@ def child(element: etree._Element | None, *path: str) -> etree._Element | None:
 def value(element: etree._Element | None, name: str = "val") -> str | None:
     if element is None:
         return None
-    found = (text for key, text in element.items() if str(key).rpartition("}")[2] == name)
-    return next((str(text) for text in found), None)
+    texts = (text for key, text in element.items() if str(key).rpartition("}")[2] == name)
+    return next((str(text) for text in texts), None)
 
 
 def small_number(text: str | None) -> int | None:
@@ -136,10 +136,10 @@ class Package:
 
     def require(self, name: str | Pattern[str]) -> str:
         """The name of a part without which this is not a file of its format."""
-        found = self.find(name) if isinstance(name, Pattern) else name
-        if found is None or found not in self._archive.NameToInfo:
+        path = self.find(name) if isinstance(name, Pattern) else name
+        if path is None or path not in self._archive.NameToInfo:
             raise CorruptSourceError(self.source.label, f"zip file with no {self._noun} in it")
-        return found
+        return path
 
     def read(self, name: str | None) -> bytes:
         """The bytes of a part, checked by the zip directory; empty if there is no such part."""
@@ -177,13 +177,13 @@ class Package:
         """The parts that an Office Open XML part refers to, by id."""
         folder, _, name = part.rpartition("/")
         root = self.xml(join(folder, "_rels", f"{name}.rels"))
-        found = {}
+        relations = {}
         for item in children(root, "Relationship"):
             target, kind = value(item, "Target"), value(item, "Type")
             if target and value(item, "TargetMode") != "External":
                 path = normpath(join("/", dirname(part), target)).lstrip("/")
-                found[value(item, "Id") or ""] = Relation(path, (kind or "").rpartition("/")[2])
-        return found
+                relations[value(item, "Id") or ""] = Relation(path, (kind or "").rpartition("/")[2])
+        return relations
 
 
 def related(
@@ -206,9 +206,9 @@ PLACEHOLDERS = frozenset({"PowerPoint Presentation", "Presentation", "Untitled"}
 
 def core_properties(package: Package, *, title: str | None = None) -> dict[str, Any]:
     """The fields of a Draft that the properties give; `title` is used if they have none."""
-    found = Properties(package.xml(CORE))
-    author, keywords = found.first("creator"), found.first("keywords")
-    fields = found.fields(created="created", updated="modified", author=author, keywords=keywords)
+    core = Properties(package.xml(CORE))
+    author, keywords = core.first("creator"), core.first("keywords")
+    fields = core.fields(created="created", updated="modified", author=author, keywords=keywords)
     if fields["title"] is None or fields["title"] in PLACEHOLDERS:
         fields["title"] = title
     return fields

@@ -83,8 +83,8 @@ def _shapes(tree: etree._Element | None) -> Iterator[etree._Element]:
 
 def _placeholder(shape: etree._Element) -> str | None:
     """The kind of placeholder: `text` for a free text box, None for one without a type."""
-    found = child(shape, "nvSpPr", "nvPr", "ph")
-    return "text" if found is None else value(found, "type")
+    placeholder = child(shape, "nvSpPr", "nvPr", "ph")
+    return "text" if placeholder is None else value(placeholder, "type")
 
 
 def _add_text(builder: TextBuilder, shape: etree._Element) -> None:

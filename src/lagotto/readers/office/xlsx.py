@@ -81,11 +81,11 @@ def _table(
     number, size = 0, used
     for _, row in etree.iterparse(BytesIO(data), tag="{*}row", **PARSING) if data else ():
         number = max(small_number(value(row, "r")) or 0, number + 1)
-        if found := cells.of_row(row):
-            rows.append(found)
+        if texts := cells.of_row(row):
+            rows.append(texts)
             numbers.append(number)
-            columns |= found.keys()
-            size += sum(map(len, found.values()))
+            columns |= texts.keys()
+            size += sum(map(len, texts.values()))
             package.check_size(size + len(CELL) * len(columns) * len(rows))
         row.clear()
         while row.getprevious() is not None:
@@ -104,20 +104,20 @@ class Cells:
 
     def of_row(self, row: etree._Element) -> dict[int, str]:
         """The cells that are not blank, by column from 0."""
-        found = {}
+        texts = {}
         column = -1
         for cell in children(row, "c"):
             column = _column(value(cell, "r"), default=column + 1)
             if text := one_line(self._text(cell)):
-                found[column] = text
-        return found
+                texts[column] = text
+        return texts
 
     def _text(self, cell: etree._Element) -> str:
         kind = value(cell, "t") or "n"
         if kind == "inlineStr":
             return _rich_text(child(cell, "is"))
-        held = child(cell, "v")
-        text = (held.text or "").strip() if held is not None else ""
+        stored = child(cell, "v")
+        text = (stored.text or "").strip() if stored is not None else ""
         if kind == "s":
             index = small_number(text)
             return self.texts[index] if index is not None and index < len(self.texts) else ""
@@ -129,9 +129,9 @@ class Cells:
             return self._date(text) or text
         return _plain_number(text)
 
-    def _date(self, written: str) -> str | None:
+    def _date(self, text: str) -> str | None:
         try:
-            days = float(written)
+            days = float(text)
         except ValueError:
             return None
         if not 0 <= days < LAST_DAY:
@@ -185,5 +185,5 @@ def _date_styles(root: etree._Element | None) -> set[int]:
 
 
 def _shows_date(code: str) -> bool:
-    shown = LITERAL.sub("", code.split(";")[0]).lower()
-    return any(letter in shown for letter in "ymdhs") and "general" not in shown
+    pattern = LITERAL.sub("", code.split(";")[0]).lower()
+    return any(letter in pattern for letter in "ymdhs") and "general" not in pattern

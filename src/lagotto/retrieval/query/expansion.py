@@ -210,8 +210,8 @@ def _read(query: str) -> tuple[str, str] | None:
     if len(question) > LONGEST_QUESTION:
         return None
     for (language, kind, _, template), pattern in zip(STATEMENTS, _patterns(), strict=True):
-        if found := pattern.fullmatch(question):
-            parts = {name: part or "" for name, part in found.groupdict().items()}
+        if match := pattern.fullmatch(question):
+            parts = {name: part or "" for name, part in match.groupdict().items()}
             if "be" in parts:
                 parts["rest"] = _with_verb(parts["be"], parts["rest"])
             return " ".join(template.format(**parts).split()), NEAR_ANSWERS[language][kind]
@@ -300,10 +300,10 @@ class LlmExpander:
         prompts += [PASSAGE_PROMPT.format(query=shown)] * self._passages
         answers = await asyncio.gather(*map(self._complete, prompts))
         listed = parse_list(answers[0]) if self._queries else []
-        asked = shown.strip().casefold()
-        queries = [item for item in listed if item.casefold() != asked][: self._queries]
-        told = map(parse_passage, answers[len(prompts) - self._passages :])
-        return Expansion(tuple(queries), tuple(dict.fromkeys(filter(None, told))))
+        original = shown.strip().casefold()
+        queries = [item for item in listed if item.casefold() != original][: self._queries]
+        passages = map(parse_passage, answers[len(prompts) - self._passages :])
+        return Expansion(tuple(queries), tuple(dict.fromkeys(filter(None, passages))))
 
 
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
@@ -320,8 +320,8 @@ def parse_list(answer: str) -> list[str]:
     """
     bare = _FENCE.sub("", _THOUGHTS.sub("", answer)).strip()
     items = _json_items(bare) or [_unmarked(line) for line in bare.splitlines()]
-    kept = [item for item in items if item and not item.endswith(":")]
-    return list(dict.fromkeys(kept))
+    queries = [item for item in items if item and not item.endswith(":")]
+    return list(dict.fromkeys(queries))
 
 
 def parse_passage(answer: str) -> str:
@@ -394,8 +394,8 @@ def feedback_terms(
         for term, times in terms.items():
             value = share * times / terms.total() * idf.get(term, 0.0)
             worth[term] = worth.get(term, 0.0) + value
-    kept = [(term, value) for term, value in worth.items() if value > 0 and term not in known]
-    best = sorted(kept, key=lambda pair: (-pair[1], pair[0]))[:count]
+    candidates = [(term, value) for term, value in worth.items() if value > 0 and term not in known]
+    best = sorted(candidates, key=lambda pair: (-pair[1], pair[0]))[:count]
     return tuple((Term(term, FEEDBACK_WEIGHT * (value / best[0][1])),) for term, value in best)
 
 

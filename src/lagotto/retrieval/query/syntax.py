@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -26,7 +25,7 @@ class ParsedQuery:
     `words` score: those that it wants, without stop words except where a part has nothing else.
     `where` is the whole condition that a chunk must meet, None if there is none. `excluded` is
     what no chunk of any leg may hold: the negations that `where` demands in any case. `text` is
-    the query without its operators and without what it rejects, for whoever embeds it.
+    the query without its operators and without what it rejects, for an embedder.
     """
 
     words: tuple[tuple[Term, ...], ...]
@@ -59,11 +58,11 @@ def parse_query(
     if mode == "web":
         reading = _read_web(text, languages)
     elif mode == "plain":
-        found = limited(filter(None, (operand(piece, languages) for piece in pieces(text))))
+        operands = limited(filter(None, (operand(piece, languages) for piece in pieces(text))))
         stops = stop_words_in(text, languages)
-        asked = [one for one in found if one.match not in stops] or found
-        where = every(one.match for one in asked) if asked else None
-        reading = Reading(where, text, tuple(one.text for one in asked))
+        content = [one for one in operands if one.match not in stops] or operands
+        where = every(one.match for one in content) if content else None
+        reading = Reading(where, text, tuple(one.text for one in content))
     elif mode == "phrase" and (whole := operand(text, languages)):
         reading = Reading(whole.match, text, (text,))
     elif mode == "strict":
@@ -77,14 +76,15 @@ def parse_query(
 
 def _scored(reading: Reading, languages: Sequence[str | None]) -> tuple[tuple[Term, ...], ...]:
     stops = stop_words_in(reading.text, languages)
-    found: Counter[tuple[str, ...]] = Counter()
+    counts: dict[tuple[str, ...], int] = {}
     for part in reading.parts:
         words = query_terms(part, languages)
         for word in [word for word in words if Word(word.variants) not in stops] or words:
-            found[word.variants] += word.count
-    found.update((name,) for part in reading.parts for name in compounds(part))
+            counts[word.variants] = counts.get(word.variants, 0) + word.count
+    for name in (name for part in reading.parts for name in compounds(part)):
+        counts[name,] = counts.get((name,), 0) + 1
     return tuple(
-        weighed(variants, times) for variants, times in islice(found.items(), MAX_QUERY_TERMS)
+        weighed(variants, times) for variants, times in islice(counts.items(), MAX_QUERY_TERMS)
     )
 
 
@@ -100,20 +100,20 @@ def with_synonyms(
     same: dict[str, dict[str, None]] = {}
     conditions: dict[str, list[Match]] = {}
     added: dict[tuple[str, ...], float] = {}
-    for said, others in synonyms.items():
-        own = query_terms(said, languages)
+    for phrase, others in synonyms.items():
+        own = query_terms(phrase, languages)
         for other in others:
-            asked = query_terms(other, languages)
-            if len(own) == len(asked) == 1:
+            synonym = query_terms(other, languages)
+            if len(own) == len(synonym) == 1:
                 for term in own[0].variants:
-                    same.setdefault(term, {}).update(dict.fromkeys(asked[0].variants))
+                    same.setdefault(term, {}).update(dict.fromkeys(synonym[0].variants))
             else:
-                content = content_terms(asked)
+                content = content_terms(synonym)
                 for word in content:
                     added[word.variants] = max(added.get(word.variants, 0), 1 / len(content))
-            if len(own) == 1 and (found := operand(other, languages)):
+            if len(own) == 1 and (alternative := operand(other, languages)):
                 for term in own[0].variants:
-                    conditions.setdefault(term, []).append(found.match)
+                    conditions.setdefault(term, []).append(alternative.match)
     words = tuple(
         word + tuple(Term(name, word[0].weight) for name in _others(word, same))
         for word in parsed.words
@@ -130,15 +130,15 @@ def with_synonyms(
 
 def _others(word: Sequence[Term], same: Mapping[str, Iterable[str]]) -> list[str]:
     """The terms that stand for those of a word, without its own."""
-    found = dict.fromkeys(name for term in word for name in same.get(term.text, ()))
-    return [name for name in found if name not in {term.text for term in word}]
+    names = dict.fromkeys(name for term in word for name in same.get(term.text, ()))
+    return [name for name in names if name not in {term.text for term in word}]
 
 
 def _widened(match: Match, others: Mapping[str, Sequence[Match]]) -> Match:
     """The condition with other ways to meet what it demands; what it rejects stays as it is."""
     if isinstance(match, Word):
-        found = dict.fromkeys(other for term in match.terms for other in others.get(term, ()))
-        return either((match, *found)) if found else match
+        synonyms = dict.fromkeys(other for term in match.terms for other in others.get(term, ()))
+        return either((match, *synonyms)) if synonyms else match
     if isinstance(match, Every | Either):
         return type(match)(tuple(_widened(part, others) for part in match.parts))
     return match
@@ -159,7 +159,8 @@ class Reading:
 
 def weighed(variants: Sequence[str], times: int) -> tuple[Term, ...]:
     """The terms of a word, weighted by how often the query repeats it."""
-    return tuple(Term(variant, repeated(times)) for variant in variants)
+    weight = repeated(times)
+    return tuple([Term(variant, weight) for variant in variants])
 
 
 def _read_web(text: str, languages: Sequence[str | None]) -> Reading:
@@ -168,8 +169,8 @@ def _read_web(text: str, languages: Sequence[str | None]) -> Reading:
     `or` binds weaker than the words beside it. At the end, at the beginning or after another one
     it is a word. Stop words outside quotations make no condition unless nothing else is wanted.
     """
-    found = ((operand(source, languages), source, negated) for source, negated in _sources(text))
-    items = limited(_Item(one, source, negated) for one, source, negated in found if one)
+    operands = ((operand(source, languages), source, negated) for source, negated in _sources(text))
+    items = limited(_Item(one, source, negated) for one, source, negated in operands if one)
     alternatives: list[list[_Item]] = [[]]
     for number, item in enumerate(items, start=1):
         is_or = item.source.lower() == "or" and not item.negated
@@ -183,13 +184,13 @@ def _read_web(text: str, languages: Sequence[str | None]) -> Reading:
     dropped = {item for item in items if item.operand.match in stops and not item.is_quoted}
     if dropped.issuperset(wanted):  # nothing else is wanted
         dropped.difference_update(wanted)
-    kept = [
+    conditions = [
         every(item.match for item in items if item not in dropped)
         for items in alternatives
         if not dropped.issuperset(items)
     ]
     return Reading(
-        where=either(kept) if kept else None,
+        where=either(conditions) if conditions else None,
         text=" ".join(item.source for item in wanted),
         parts=tuple(item.source for item in wanted if item not in dropped),
     )
@@ -314,14 +315,14 @@ def _separates(char: str) -> bool:
 
 def limited(items: Iterable[Sizable]) -> list[Sizable]:
     """As many of the items, from the first on, as have `MAX_QUERY_TERMS` terms in all."""
-    kept: list[Sizable] = []
+    head: list[Sizable] = []
     left = MAX_QUERY_TERMS
     for item in items:
         left -= len(item)
         if left < 0:
             break
-        kept.append(item)
-    return kept
+        head.append(item)
+    return head
 
 
 def stop_words_in(text: str, languages: Sequence[str | None]) -> frozenset[Word]:
@@ -387,7 +388,7 @@ def _read_strict(query: str, languages: Sequence[str | None]) -> Reading:
 
 
 def _tokens(query: str, languages: Sequence[str | None]) -> list[_Token]:
-    found: list[_Token] = []
+    tokens: list[_Token] = []
     end = terms = 0
     while ink := _INK.search(query, end):
         match = _TOKEN.match(query, ink.start())
@@ -395,7 +396,7 @@ def _tokens(query: str, languages: Sequence[str | None]) -> list[_Token]:
             raise QueryError(query, ink.start(), _unreadable(query, ink.start()))
         position, end, text = match.start(), match.end(), match.group()
         if operator := match["operator"] or SYNONYMS.get(text):
-            found.append(_Token(position, text, operator))
+            tokens.append(_Token(position, text, operator))
             continue
         label = match["label"] or ""
         if match["word"] and (weights := _WEIGHTS.search(text)):
@@ -417,8 +418,8 @@ def _tokens(query: str, languages: Sequence[str | None]) -> list[_Token]:
             problem = f":* needs a single word before it, not the {len(one)} of {one.text}"
             raise QueryError(query, position + len(bare), problem)
         prefix = either(Prefix(term) for (term,) in one.variants) if label else None
-        found.append(_Token(position, bare, node=prefix or one))
-    return found
+        tokens.append(_Token(position, bare, node=prefix or one))
+    return tokens
 
 
 def _unreadable(query: str, position: int) -> str:
@@ -446,12 +447,12 @@ class _Parser:
     def whole(self) -> Match:
         if not self._tokens:
             raise QueryError(self._query, 0, "the query is empty; expected a word")
-        found = self._alternatives()
+        node = self._alternatives()
         token = self._peek()
         if token and token.operator == ")":
             raise QueryError(self._query, token.position, "there is no ( for this )")
         self._expect_operator()
-        return _match(found)
+        return _match(node)
 
     def _alternatives(self) -> Node:
         return self._row("|", self._conjunction, either)
@@ -468,25 +469,25 @@ class _Parser:
         return parts[0] if len(parts) == 1 else joined(list(map(_match, parts)))
 
     def _sequence(self) -> Node:
-        found = self._negation()
+        node = self._negation()
         while arrow := self._taken("<->"):
             follower = self._negation()
-            if not (isinstance(found, Operand) and isinstance(follower, Operand)):
+            if not (isinstance(node, Operand) and isinstance(follower, Operand)):
                 problem = "<-> joins only words and quoted phrases, nothing with ! | & or :*"
                 raise QueryError(self._query, arrow.position, problem)
-            found = found.followed_by(follower)
-        return found
+            node = node.followed_by(follower)
+        return node
 
     def _negation(self) -> Node:
         before = self._negated
         while self._taken("!"):
             self._negated = not self._negated
         odd = self._negated != before
-        found = self._primary()
+        node = self._primary()
         self._negated = before
         if not odd:
-            return found
-        match = _match(found)
+            return node
+        match = _match(node)
         return match.part if isinstance(match, Without) else Without(match)
 
     def _primary(self) -> Node:
@@ -499,12 +500,12 @@ class _Parser:
             if self._depth > MOST_NESTED:
                 problem = f"parentheses are nested more than {MOST_NESTED} deep"
                 raise QueryError(self._query, token.position, problem)
-            found = self._alternatives()
+            node = self._alternatives()
             self._depth -= 1
             if not self._taken(")"):
                 self._expect_operator()
                 raise QueryError(self._query, token.position, "this ( is not closed; expected a )")
-            return found
+            return node
         if token.node is None:
             raise QueryError(self._query, token.position, f"expected a word before {token.text}")
         if not self._negated:

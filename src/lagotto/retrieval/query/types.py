@@ -182,8 +182,8 @@ def _trimmed(word: str) -> str:
 
 
 def _phrases(texts: Iterable[str], languages: Sequence[str | None]) -> list[Phrase]:
-    found = filter(None, (operand(text, languages) for text in texts))
-    return list(dict.fromkeys(Phrase(tuple(dict.fromkeys(one.variants))) for one in found))
+    operands = filter(None, (operand(text, languages) for text in texts))
+    return list(dict.fromkeys(Phrase(tuple(dict.fromkeys(one.variants))) for one in operands))
 
 
 def _question(query: str, languages: Sequence[str | None]) -> str | None:
@@ -194,10 +194,10 @@ def _question(query: str, languages: Sequence[str | None]) -> str | None:
         return f"the question word {asking.group()}"
     words = [fold(word) for word in runs(query)[:4]]
     known = [QUESTION_WORDS[tag] for tag in map(language_of, languages) if tag in QUESTION_WORDS]
-    asked = _folded(" ".join(known or QUESTION_WORDS.values()))
+    question_words = _folded(" ".join(known or QUESTION_WORDS.values()))
     first = 1 if words[1:] and words[0] in _folded(BEFORE_QUESTION_WORDS) else 0
     for word in (*words[:1], *words[first : first + 1]):
-        if word in asked:
+        if word in question_words:
             return f"the question word {word}"
     if len(words) == 4 and words[0] in _folded(VERBS_FIRST):
         return f"it begins with the verb {words[0]}"

@@ -44,20 +44,20 @@ class DocumentsQuery(Record):
 )
 async def list_documents(call: Call) -> object:
     """Documents without their texts, a page at a time; `after` of the next one is `next`."""
-    wanted: DocumentsQuery = call.arguments
-    found = await page_of_documents(
+    query: DocumentsQuery = call.arguments
+    documents = await page_of_documents(
         call.base,
-        filters=await in_thread(_checked, wanted.filters, call.state.settings),
-        collection=wanted.collection,
-        after=_parsed(wanted.after) if wanted.after else None,
-        limit=wanted.limit + 1,
+        filters=await in_thread(_checked, query.filters, call.state.settings),
+        collection=query.collection,
+        after=_parsed(query.after) if query.after else None,
+        limit=query.limit + 1,
     )
-    shown = found[: wanted.limit]
+    page = documents[: query.limit]
     cursor = None
-    if len(found) > len(shown):
-        last = json.dumps([shown[-1].collection, shown[-1].id])
+    if len(documents) > len(page):
+        last = json.dumps([page[-1].collection, page[-1].id])
         cursor = base64.urlsafe_b64encode(last.encode()).decode()
-    return {"documents": shown, "next": cursor}
+    return {"documents": page, "next": cursor}
 
 
 def _parsed(cursor: str) -> tuple[str, str]:
@@ -85,8 +85,8 @@ class DocumentQuery(Record):
 @operation("GET /v1/documents/{document_id:path}", Document, takes=DocumentQuery, heavy=True)
 async def get_document(call: Call) -> object:
     """A document with its text."""
-    found = await call.base.get(call.path("document_id"), collection=call.arguments.collection)
-    return found or _missing(call)
+    document = await call.base.get(call.path("document_id"), collection=call.arguments.collection)
+    return document or _missing(call)
 
 
 @operation(
@@ -94,8 +94,8 @@ async def get_document(call: Call) -> object:
 )
 async def chunks(call: Call) -> object:
     """The chunks of a document."""
-    found = await call.base.chunks(call.path("document_id"), collection=call.arguments.collection)
-    return {"chunks": _missing(call) if found is None else found}
+    items = await call.base.chunks(call.path("document_id"), collection=call.arguments.collection)
+    return {"chunks": _missing(call) if items is None else items}
 
 
 @operation(
@@ -147,15 +147,15 @@ class Collection(Answer):
 @operation("GET /v1/collections", {"collections": list[Collection]}, heavy=True)
 async def collections(call: Call) -> object:
     """The collections that the key may see."""
-    found = await call.base.collections()
-    return {"collections": [{"name": name, "documents": found[name]} for name in sorted(found)]}
+    counts = await call.base.collections()
+    return {"collections": [{"name": name, "documents": counts[name]} for name in sorted(counts)]}
 
 
 @operation("GET /v1/info", StoreInfo, heavy=True)
 async def info(call: Call) -> object:
     """The size and the making of the whole base, without its location on the server."""
-    found = await call.base.info()
-    return found.model_copy(update={"location": "", "degraded": (), "embedder": None})
+    summary = await call.base.info()
+    return summary.model_copy(update={"location": "", "degraded": (), "embedder": None})
 
 
 class JudgementBody(Record):
@@ -184,8 +184,8 @@ async def judge(call: Call) -> object:
     if await call.base.outline(key.document_id, collection=key.collection) is None:
         raise no_document(key.document_id, key.collection)
     judge = call.access.key_id or ""
-    made = await call.state.judgements.put(body.query, body.citation, body.relevance, judge=judge)
-    return {"judgement": made}
+    record = await call.state.judgements.put(body.query, body.citation, body.relevance, judge=judge)
+    return {"judgement": record}
 
 
 class JudgementsQuery(Record):

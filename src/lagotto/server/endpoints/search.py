@@ -73,12 +73,12 @@ class RetrieveAnswer(SearchResponse):
 async def retrieve(call: Call) -> object:
     """The best passages, as a ranked list."""
     request = await call.search_request("retrieve")
-    found: Results = await call.base.answer(request)
+    results: Results = await call.base.answer(request)
     return {
-        **SearchResponse.fields_of(request, found.stats),
-        "hits": await call.off_loop(hits_of, found, call.arguments),
-        "candidates": found.candidates,
-        "stats": found.stats,
+        **SearchResponse.fields_of(request, results.stats),
+        "hits": await call.off_loop(hits_of, results, call.arguments),
+        "candidates": results.candidates,
+        "stats": results.stats,
     }
 
 
@@ -150,25 +150,25 @@ class WhyNotAnswer(SearchResponse):
 async def why_not(call: Call) -> object:
     """Why a document is, or is not, among the hits."""
     request = await call.search_request("why_not")
-    found: WhyNot = await call.base.answer(request)
-    results = found.results
+    explanation: WhyNot = await call.base.answer(request)
+    results = explanation.results
     return {
         **SearchResponse.fields_of(request, results.stats),
-        "document_id": found.document_id,
-        "found": any(hit.document_id == found.document_id for hit in results),
-        "reason": found.reason,
-        "rank": found.rank,
-        "breakdown": found.breakdown,
+        "document_id": explanation.document_id,
+        "found": any(hit.document_id == explanation.document_id for hit in results),
+        "reason": explanation.reason,
+        "rank": explanation.rank,
+        "breakdown": explanation.breakdown,
         "hits": await call.off_loop(hits_of, results, call.arguments),
         "stats": results.stats,
     }
 
 
-def hits_of(found: Results, body: SearchBody) -> list[dict[str, Any]]:
+def hits_of(results: Results, body: SearchBody) -> list[dict[str, Any]]:
     """Hits, each with its citation and, if requested, the words in it that match."""
     highlighter, room = Highlighter(body.query), HIGHLIGHTED if body.highlight else 0
     hits = []
-    for hit in with_checkpoints(found):
+    for hit in with_checkpoints(results):
         text = hit.content[:room]
         room -= len(text)
         spans = highlighter.spans(text, language=hit.language) if text else ()
@@ -261,8 +261,8 @@ async def rerank(call: Call) -> object:
     best = sorted(scored, key=lambda item: (-item[0], item[1]))[: body.top_n]
     results: list[dict[str, object]] = []
     for score, index in best:
-        shown = {"document": {"text": texts[index]}} if body.return_documents else {}
-        results.append({"index": index, "relevance_score": score, **shown})
+        extra = {"document": {"text": texts[index]}} if body.return_documents else {}
+        results.append({"index": index, "relevance_score": score, **extra})
     return {"id": uuid4().hex, "model": name, "results": results}
 
 

@@ -56,7 +56,7 @@ async def add(call: Call) -> Task:
 
 def _documents(body: AddBody) -> tuple[list[Document], bytes]:
     """The documents, and what a task keeps of them."""
-    documents, written = [], []
+    documents, texts = [], []
     for index, item in enumerate(with_checkpoints(body.documents)):
         try:
             document = Document.model_validate(item.model_dump())
@@ -64,8 +64,8 @@ def _documents(body: AddBody) -> tuple[list[Document], bytes]:
             raise invalid(exc, start=f"/documents/{index}") from None
         document = with_language(document, body.language)
         documents.append(document)
-        written.append(json.dumps(document.model_dump(mode="json")))
-    return documents, f"[{','.join(written)}]".encode()
+        texts.append(json.dumps(document.model_dump(mode="json")))
+    return documents, f"[{','.join(texts)}]".encode()
 
 
 class TasksQuery(Record):
@@ -80,10 +80,10 @@ class TasksQuery(Record):
 )
 async def list_tasks(call: Call) -> object:
     """The tasks of the key, the latest first; `after` of the next page is `next`."""
-    wanted: TasksQuery = call.arguments
-    found = await call.state.tasks.tasks_of(call.access, after=wanted.after, limit=wanted.limit + 1)
-    shown = found[: wanted.limit]
-    return {"tasks": shown, "next": shown[-1].id if len(found) > len(shown) else None}
+    query: TasksQuery = call.arguments
+    tasks = await call.state.tasks.tasks_of(call.access, after=query.after, limit=query.limit + 1)
+    page = tasks[: query.limit]
+    return {"tasks": page, "next": page[-1].id if len(tasks) > len(page) else None}
 
 
 @operation("GET /v1/tasks/{task_id}", Task, scope="write")
@@ -132,9 +132,9 @@ def _fields(form: FormData) -> dict[str, str]:
 
 def _metadata(text: str) -> dict[str, Any]:
     try:
-        found = json_value(json.loads(text))
+        metadata = json_value(json.loads(text))
     except (ValueError, RecursionError) as exc:
         raise invalid_field("metadata", f"not JSON that metadata can hold: {exc}") from None
-    if not isinstance(found, dict):
+    if not isinstance(metadata, dict):
         raise invalid_field("metadata", "not an object")
-    return found
+    return metadata

@@ -61,14 +61,14 @@ class Asset:
 
 
 def load_assets() -> dict[str, Asset]:
-    found: dict[str, Asset] = {}
+    assets: dict[str, Asset] = {}
     for file in (resources.files(__name__) / "assets").iterdir():
         kind = MEDIA_TYPES.get(file.name[file.name.rfind(".") :])
         if kind is not None:
             data = file.read_bytes()
             tag = hashlib.sha256(data).hexdigest()[:16]
-            found[file.name] = Asset(data, kind, f'"{tag}"')
-    return found
+            assets[file.name] = Asset(data, kind, f'"{tag}"')
+    return assets
 
 
 def routes() -> list[Route]:

@@ -70,11 +70,11 @@ log = logging.getLogger(__name__)
 EXTENSIONS = {"vector": "0.8.0", "pg_trgm": "1.6"}
 """The extensions that a database needs, and their least versions."""
 
-FEWEST_KEPT = 250
+FEWEST_CANDIDATES = 250
 """Candidates that pgvector keeps in a search of its graph: hnsw.ef_search; see vector_index."""
 
 _SETTINGS = (
-    f"SET hnsw.ef_search = {FEWEST_KEPT}",
+    f"SET hnsw.ef_search = {FEWEST_CANDIDATES}",
     "SET hnsw.iterative_scan = 'relaxed_order'",
     "SET hnsw.max_scan_tuples = 1000000",
     "SET jit = off",
@@ -129,10 +129,18 @@ class Servers(NamedTuple):
             await engine.dispose()
 
 
-def create_single(address: Address) -> AsyncEngine:
-    """An engine without a pool: every connection may write, and is closed after use."""
+@asynccontextmanager
+async def single_connection(
+    address: Address, *, autocommit: bool = False
+) -> AsyncIterator[AsyncConnection]:
+    """A connection of its own that may write; it is closed after use, which releases its locks."""
     options = {"target_session_attrs": "read-write"}
-    return create_async_engine(address.url, poolclass=NullPool, connect_args=options)
+    engine = create_async_engine(address.url, poolclass=NullPool, connect_args=options)
+    if autocommit:
+        engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+    with postgres_errors(address.location):
+        async with engine.connect() as connection:
+            yield connection
 
 
 def create_blocking(address: Address) -> Engine:
@@ -147,8 +155,8 @@ def _pool(address: Address, session: str) -> AsyncEngine:
     """A pool of connections on which the vector type is registered."""
     engine = create_async_engine(
         address.url,
-        pool_size=address.pool.kept,
-        max_overflow=address.pool.most - address.pool.kept,
+        pool_size=address.pool.size,
+        max_overflow=address.pool.most - address.pool.size,
         pool_timeout=address.pool.timeout,
         connect_args={"target_session_attrs": session},
     )
@@ -198,7 +206,7 @@ _SEVERAL = re.compile(
 class PoolSettings(NamedTuple):
     """Connections kept open, the most there may be, and seconds to wait for one."""
 
-    kept: int
+    size: int
     most: int
     timeout: float
 
@@ -268,26 +276,26 @@ def _parsed(location: str) -> URL:
     return url.set(drivername="postgresql")
 
 
-def _pool_settings(given: Mapping[str, str]) -> PoolSettings:
-    kept = _number(given, "pool_size", KEPT_OPEN, least=1)
-    usual, least = max(MOST_CONNECTIONS, kept), max(FEWEST_CONNECTIONS, kept)
-    most = _number(given, "max_connections", usual, least=least)
+def _pool_settings(settings: Mapping[str, str]) -> PoolSettings:
+    size = _number(settings, "pool_size", KEPT_OPEN, least=1)
+    usual, least = max(MOST_CONNECTIONS, size), max(FEWEST_CONNECTIONS, size)
+    most = _number(settings, "max_connections", usual, least=least)
     try:
-        timeout = float(given.get("pool_timeout", POOL_TIMEOUT))
+        timeout = float(settings.get("pool_timeout", POOL_TIMEOUT))
     except ValueError:
         timeout = math.nan
     if not 0 < timeout < math.inf:
         raise ConfigError(
-            f"pool_timeout is {given['pool_timeout']!r}; give a number of seconds above 0"
+            f"pool_timeout is {settings['pool_timeout']!r}; give a number of seconds above 0"
         )
-    return PoolSettings(kept, most, timeout)
+    return PoolSettings(size, most, timeout)
 
 
-def _number(given: Mapping[str, str], name: str, otherwise: int, *, least: int) -> int:
-    said = given.get(name, str(otherwise))
-    if not said.isascii() or not said.isdigit() or int(said) < least:
-        raise ConfigError(f"{name} is {said!r}; give a whole number, {least} or more")
-    return int(said)
+def _number(settings: Mapping[str, str], name: str, otherwise: int, *, least: int) -> int:
+    value = settings.get(name, str(otherwise))
+    if not value.isascii() or not value.isdigit() or int(value) < least:
+        raise ConfigError(f"{name} is {value!r}; give a whole number, {least} or more")
+    return int(value)
 
 
 SLACK = 1.0  # seconds after the deadline in which the client cancels the query itself
@@ -453,36 +461,36 @@ def postgres_errors(location: str) -> Iterator[None]:
 
 
 def _explained(location: str, error: psycopg.Error) -> StoreError:
-    said = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     state = error.sqlstate or ""
     match error:
         case errors.InsufficientPrivilege():
             advice = "ask the owner of the database to grant the privilege"
-            return StoreReadOnlyError(f"{location}: {said}; {advice}")
+            return StoreReadOnlyError(f"{location}: {message}; {advice}")
         case errors.ReadOnlySqlTransaction():
-            what = f"{location} can only be read: {said}; write to the primary server"
+            what = f"{location} can only be read: {message}; write to the primary server"
             return StoreReadOnlyError(what)
         case errors.LockNotAvailable():
             advice = "try again when it has ended"
             return StoreBusyError(f"{location}: another process is writing; {advice}")
         case errors.QueryCanceled():
             advice = "give the search more time, or raise the server's statement_timeout"
-            return StoreBusyError(f"{location}: the server ended a query ({said}); {advice}")
+            return StoreBusyError(f"{location}: the server ended a query ({message}); {advice}")
         case errors.SerializationFailure() | errors.DeadlockDetected():
-            what = f"{location}: another transaction interfered ({said}); try again"
+            what = f"{location}: another transaction interfered ({message}); try again"
             return StoreBusyError(what)
         case errors.DiskFull():
             advice = f"free some space and add the documents again ({SAFE})"
-            return StoreFullError(f"{location}: the server's disk is full ({said}); {advice}")
+            return StoreFullError(f"{location}: the server's disk is full ({message}); {advice}")
         case errors.UndefinedTable() | errors.UndefinedColumn():
-            what = f"{location} is not a Lagotto base any more: {said}; open it again"
+            what = f"{location} is not a Lagotto base any more: {message}; open it again"
             return NotABaseError(what)
     # a failed connection has no SQLSTATE; a broken one has class 08 or 57P
     failed = isinstance(error, psycopg.OperationalError) and not state
     if failed or state.startswith(("08", "57P", "53300")):
         advice = f"check the address and that the server is running, then try again ({SAFE})"
-        return StoreUnavailableError(f"{location} can't be reached: {said}; {advice}")
-    return StoreError(f"{location}: {said}")
+        return StoreUnavailableError(f"{location} can't be reached: {message}; {advice}")
+    return StoreError(f"{location}: {message}")
 
 
 Name = tuple[str, str]

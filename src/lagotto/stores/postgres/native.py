@@ -14,7 +14,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, LiteralString
+from typing import TYPE_CHECKING, Any, LiteralString
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,11 @@ from sqlalchemy import Connection, text
 
 from lagotto.documents import storable
 from lagotto.errors import ConfigError, QueryError, StoreError
-from lagotto.indexes.base import ChunkKeys, FilterKeys, Hits, Mask, top_k
+from lagotto.indexes.base import ChunkKeys, FilterKeys, Hits, top_k
 from lagotto.indexes.bm25 import K1, B
 from lagotto.indexes.text_query import NativeQuery, TextQuery
 from lagotto.prefs import FtsMode
-from lagotto.stores.base import HybridFound, HybridQuery, Passage, Scale
+from lagotto.stores.base import HybridHits, HybridQuery, Passage, Scale
 from lagotto.stores.postgres.database import (
     KeysParameter,
     ReadTransaction,
@@ -35,7 +35,7 @@ from lagotto.stores.postgres.database import (
     keys_of,
 )
 from lagotto.stores.postgres.schema import CREATE_WORDS
-from lagotto.stores.postgres.vector_index import MARGIN, PgVectors
+from lagotto.stores.postgres.vector_index import PgVectors, Way
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.generations import read_next
 from lagotto.stores.sql.read import passages_of, read_config, setting
@@ -77,12 +77,12 @@ _READ_BY: Mapping[FtsMode, LiteralString] = {
 
 # Materialized, or the query would be parsed again for every chunk.
 _MATCHES: LiteralString = """
-WITH asked AS MATERIALIZED (
+WITH queries AS MATERIALIZED (
     SELECT config, {query} AS query FROM unnest(%(configs)s::text[]) AS config
 )
 SELECT chunk_key, {function}(words, query) AS score
-FROM asked JOIN chunk_words
-    ON words @@ query AND (chunk_words.config = asked.config OR %(everywhere)s)
+FROM queries JOIN chunk_words
+    ON words @@ query AND (chunk_words.config = queries.config OR %(everywhere)s)
     AND chunk_words.generation = %(generation)s {within}
 """
 _WITHIN: LiteralString = "AND chunk_key = ANY(%(allowed)s)"
@@ -136,52 +136,38 @@ _CREATE_TRIGRAMS = text(
     f"CREATE INDEX IF NOT EXISTS {_INDEX} ON chunk_text USING gin (text gin_trgm_ops)"
 )
 
-Way = Literal["exact", "graph", "among"]
-"""How the nearest vectors are found: all rows, the graph, or the allowed rows."""
-
 _COSINE: LiteralString = "(-(vector <#> %(query)s))::float4"
-
-_NEAREST: Mapping[Way, LiteralString] = {
-    "exact": """
-    SELECT chunk_key, vector FROM embedding WHERE generation = %(generation)s
-    ORDER BY vector <#> %(query)s, chunk_key LIMIT {depth}""",
-    "graph": """
-    SELECT chunk_key, vector FROM embedding WHERE generation = {generation}
-    ORDER BY (vector::halfvec({dimension})) <#> %(query)s::halfvec({dimension}) LIMIT {reach}""",
-    "among": """
-    SELECT chunk_key, vector FROM embedding WHERE chunk_key = ANY(%(allowed)s)""",
-}
 
 # An out-of-line value would be fetched again for every byte; concatenation makes it inline.
 BY_TERMS: LiteralString = f"""
 WITH records AS MATERIALIZED (
     SELECT term, records || ''::bytea AS records FROM posting
     WHERE term = ANY(%(terms)s) AND generation = %(generation)s
-), held AS MATERIALIZED (
+), counts AS MATERIALIZED (
     SELECT term, get_byte(records, at) + (get_byte(records, at + 1) << 8)
         + (get_byte(records, at + 2) << 16) + (get_byte(records, at + 3)::bigint << 24)
         AS chunk_key,
         (get_byte(records, at + 4) + (get_byte(records, at + 5) << 8))::float8 AS times,
         (get_byte(records, at + 6) + (get_byte(records, at + 7) << 8))::float8 AS length
     FROM records, generate_series(0, octet_length(records) - 8, 8) AS at
-), living AS MATERIALIZED (
-    SELECT * FROM held WHERE NOT EXISTS (SELECT FROM gone WHERE gone.chunk_key = held.chunk_key)
-), given AS (
-    SELECT * FROM unnest(%(asked)s::text[], %(words)s::int[], %(weights)s::float8[])
-        AS given (term, word, weight)
-), held_by AS (
+), live AS MATERIALIZED (
+    SELECT * FROM counts WHERE NOT EXISTS (SELECT FROM gone WHERE gone.chunk_key = counts.chunk_key)
+), terms AS (
+    SELECT * FROM unnest(%(texts)s::text[], %(words)s::int[], %(weights)s::float8[])
+        AS terms (term, word, weight)
+), frequencies AS (
     SELECT word, count(DISTINCT chunk_key) AS holders
-    FROM living JOIN given USING (term) GROUP BY word
-), asked AS (
+    FROM live JOIN terms USING (term) GROUP BY word
+), weights AS (
     SELECT term, word,
         weight * ln(1 + (%(chunks)s - holders + 0.5::float8) / (holders + 0.5::float8)) AS tells
-    FROM given JOIN held_by USING (word)
+    FROM terms JOIN frequencies USING (word)
 ), worded AS (
     SELECT chunk_key, word, max(
         tells * times * ({K1} + 1)::float8
         / (times + {K1}::float8 * (1 - {B}::float8 + {B}::float8 * length / %(mean)s))
     ) AS score
-    FROM living JOIN asked USING (term) GROUP BY chunk_key, word
+    FROM live JOIN weights USING (term) GROUP BY chunk_key, word
 )
 SELECT chunk_key, sum(score ORDER BY word)::float4 AS score FROM worded GROUP BY chunk_key
 """
@@ -249,7 +235,7 @@ _CANDIDATE = np.dtype(
     ]
 )
 
-Asked = tuple[LiteralString, dict[str, Any]]
+BoundStatement = tuple[LiteralString, dict[str, Any]]
 
 RANK_FUNCTIONS = ("ts_rank", "ts_rank_cd")
 
@@ -271,8 +257,8 @@ class PostgresNative:
     languages: Callable[[], Awaitable[Sequence[str | None]]]
     allowed: FilterKeys | None = None
     prefetched: dict[int, Passage] = field(default_factory=dict)
-    _made: list[Configs] = field(default_factory=list)  # shared with other filters
-    _scored: dict[NativeQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
+    _new_configs: list[Configs] = field(default_factory=list)  # shared with other filters
+    _scored: dict[NativeQuery, Hits] = field(default_factory=dict)
 
     def within(self, allowed: FilterKeys | None) -> PostgresNative:
         return replace(self, allowed=allowed, _scored={})
@@ -284,8 +270,8 @@ class PostgresNative:
         the query can then be asked in another way.
         """
         await self._check(query.config)
-        if not (self.configs or self._made):
-            self._made.append(await self.indexes.words())
+        if not (self.configs or self._new_configs):
+            self._new_configs.append(await self.indexes.words())
         if query.mode == "strict":
             await self._score(query)
 
@@ -293,8 +279,8 @@ class PostgresNative:
         """Raise ConfigError unless the server has the configuration, if it is of its own."""
         if config is None or is_language(config):
             return
-        ((found,),) = await self.reader.rows(_HAS_CONFIG, {"name": config})
-        if not found:
+        ((exists,),) = await self.reader.rows(_HAS_CONFIG, {"name": config})
+        if not exists:
             raise ConfigError(
                 f"fts.config: {config!r} is neither a language nor a text search configuration on "
                 "the search path of this database; name one as english or en, or as schema.name "
@@ -302,16 +288,15 @@ class PostgresNative:
             )
 
     async def search(self, query: NativeQuery, *, k: int) -> Hits:
-        scores, found = await self._score(query)
-        keys = np.flatnonzero(found)
-        return top_k(keys, scores[keys], k)
+        hits = await self._score(query)
+        return top_k(hits.keys, hits.scores, k)
 
     async def scores(self, query: NativeQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        return (await self._score(query))[0][keys]
+        return (await self._score(query)).scores_of(keys, ascending=True)
 
     async def _ranked(self, query: NativeQuery) -> tuple[LiteralString, dict[str, Any]]:
         """A statement for all matches with their scores, and its parameters."""
-        known = self.configs or next(iter(self._made), ())
+        known = self.configs or next(iter(self._new_configs), ())
         languages = await self.languages() if query.config is None else [query.config]
         own = query.config is not None and not is_language(query.config)
         if not own:
@@ -328,17 +313,15 @@ class PostgresNative:
         read = _READ_BY[query.mode]
         return _MATCHES.format(function=query.function, query=read, within=within), parameters
 
-    async def _score(self, query: NativeQuery) -> tuple[NDArray[np.float32], Mask]:
-        """Scores by key, and which keys match."""
+    async def _score(self, query: NativeQuery) -> Hits:
+        """The chunks that match, by ascending keys."""
         if query not in self._scored:
-            keys, ranks = await self._matches(query)
+            keys, scores = await self._matches(query)
             seen = keys <= self.known.last_key  # a fresh reader may know newer ones
-            scores = np.zeros(self.known.last_key + 1, np.float32)
-            found = np.zeros(self.known.last_key + 1, np.bool_)
-            scores[keys[seen]], found[keys[seen]] = ranks[seen], True
             if self.allowed is not None:
-                found &= self.allowed.mask(len(found))
-            self._scored[query] = scores, found
+                seen &= self.allowed.contains(keys)
+            order = np.flatnonzero(seen)[np.argsort(keys[seen])]
+            self._scored[query] = Hits(keys[order], scores[order])
         return self._scored[query]
 
     async def _matches(self, query: NativeQuery) -> tuple[ChunkKeys, NDArray[np.float32]]:
@@ -362,8 +345,8 @@ class PostgresNative:
         if count > MOST_CHUNKS:
             return False
         filtered = self.allowed is not None
-        asked = self._scope()
-        ((work,),) = await self.reader.rows(_WORK + (_THESE if filtered else _ANY), asked)
+        parameters = self._scope()
+        ((work,),) = await self.reader.rows(_WORK + (_THESE if filtered else _ANY), parameters)
         if work > MOST_CHARACTERS:
             return False
         await self.indexes.trigrams(self.reader)
@@ -384,30 +367,26 @@ class PostgresNative:
         of the text that is most like them. A text that has one of the words `near`, too, gets the
         share `bonus` of what it lacks to 1.
         """
-        asked = {"words": storable(words), "limit": max(k, 0), **_near(near, bonus)}
+        parameters = {"words": storable(words), "limit": max(k, 0), **_near(near, bonus)}
         await self.reader.rows(_THRESHOLD, {"threshold": str(threshold)})
-        filtered = self.allowed is not None
-        statement = self.texts_statement(threshold, filtered=filtered, nearer=bool(near))
-        rows = await self.reader.rows(statement, asked | self._scope())
+        # the index of trigrams knows no texts that share none
+        alike = _ALIKE if threshold > 0 else ""
+        which = _ANY if self.allowed is None else _THESE
+        statement = _compared(nearer=bool(near)) + alike + which + _BEST
+        rows = await self.reader.rows(statement, parameters | self._scope())
         keys, scores = zip(*rows, strict=True) if rows else ((), ())
         return Hits(np.array(keys, np.int64), np.array(scores, np.float32))
-
-    @staticmethod
-    def texts_statement(threshold: float, *, filtered: bool, nearer: bool = False) -> LiteralString:
-        """The statement of `search_texts`; the index knows no texts that share no trigram."""
-        which = _THESE if filtered else _ANY
-        return _compared(nearer=nearer) + (_ALIKE if threshold > 0 else "") + which + _BEST
 
     async def text_scores(
         self, words: str, keys: ChunkKeys, *, near: Sequence[str] = (), bonus: float = 0.0
     ) -> NDArray[np.float32]:
         """How alike the text of each of `keys` is, 0 for one that is gone."""
-        asked = {"words": storable(words), "keys": KeysParameter(keys), **_near(near, bonus)}
+        parameters = {"words": storable(words), "keys": KeysParameter(keys), **_near(near, bonus)}
         statement = _compared(nearer=bool(near)) + _THESE
-        known: dict[int, float] = dict(await self.reader.rows(statement, asked))
+        known: dict[int, float] = dict(await self.reader.rows(statement, parameters))
         return np.array([known.get(key, 0.0) for key in keys.tolist()], np.float32)
 
-    async def hybrid(self, query: HybridQuery) -> HybridFound | None:
+    async def hybrid(self, query: HybridQuery) -> HybridHits | None:
         """What both legs found, as the view's own methods say; None to run them separately.
 
         The view's `passages` then has the best ones without asking again.
@@ -432,19 +411,14 @@ class PostgresNative:
         rows = await self.reader.rows(self._statement(query, way, matches), parameters)
         read = (dict(zip(PASSAGE_COLUMNS, row[1:], strict=True)) for row in rows)
         self.prefetched.update(passages_of(row for row in read if row["key"] is not None))
-        return _found(rows[0][0])
+        return _hybrid_hits(rows[0][0])
 
     def _statement(self, query: HybridQuery, way: Way, matches: LiteralString) -> LiteralString:
         """One statement: a row per passage, the first of which has all candidates."""
         rest = f"(SELECT {_COSINE} FROM embedding WHERE embedding.chunk_key = t.chunk_key)"
         by_meaning, by_words = _FUSED[query.scale]
         return _STATEMENT.format(
-            nearest=_NEAREST[way].format(
-                depth=query.depth,
-                dimension=self.vectors.dimension,
-                generation=self.known.generation,
-                reach=query.depth + MARGIN,
-            ),
+            nearest=self.vectors.nearest(way, query.depth),
             cosine=_COSINE,
             matches=matches,
             allowed="chunk_key = ANY(%(allowed)s)" if way == "among" else "true",
@@ -467,7 +441,7 @@ class PostgresNative:
         by_graph = self.vectors.by_graph(depth, len(self.allowed.keys))
         return None if by_graph else "among"
 
-    async def _text_statement(self, query: TextQuery, *, anyway: bool) -> Asked | None:
+    async def _text_statement(self, query: TextQuery, *, anyway: bool) -> BoundStatement | None:
         """A statement for all matches; None if there is none, or if it would take longer."""
         native = query.native
         if native is None:
@@ -476,14 +450,14 @@ class PostgresNative:
             return None
         return await self._ranked(native)
 
-    def _by_terms(self, query: TextQuery) -> Asked:
-        given = [(term, number) for number, word in enumerate(query.words) for term in word]
-        asked = [storable(term.text) for term, _ in given]
+    def _by_terms(self, query: TextQuery) -> BoundStatement:
+        terms = [(term, number) for number, word in enumerate(query.words) for term in word]
+        texts = [storable(term.text) for term, _ in terms]
         return BY_TERMS, {
-            "terms": sorted(set(asked)),
-            "asked": asked,
-            "words": [number for _, number in given],
-            "weights": [term.weight for term, _ in given],
+            "terms": sorted(set(texts)),
+            "texts": texts,
+            "words": [number for _, number in terms],
+            "weights": [term.weight for term, _ in terms],
             "chunks": float(self.known.chunks),
             "mean": self.known.mean_length or 1.0,
         }
@@ -500,9 +474,9 @@ def _near(words: Sequence[str], bonus: float) -> dict[str, Any]:
     return {"near": rf"\m({'|'.join(map(re.escape, words))})\M", "bonus": bonus}
 
 
-def _found(joined: bytes | None) -> HybridFound:
+def _hybrid_hits(joined: bytes | None) -> HybridHits:
     candidates = np.frombuffer(joined or b"", _CANDIDATE)
-    return HybridFound(
+    return HybridHits(
         semantic=_leg(candidates, "semantic"),
         text=_leg(candidates, "text"),
         keys=candidates["key"].astype(np.int64),
@@ -566,8 +540,8 @@ class NativeIndexes:
 
 def make_words(connection: Connection) -> Configs:
     """Build the index unless it exists; the caller is the only writer."""
-    if made := parse_configs(setting(connection, SETTING)):
-        return made
+    if existing := parse_configs(setting(connection, SETTING)):
+        return existing
     log.info("building the index for the server's own full-text search")
     known = tuple(connection.scalars(_KNOWN))
     connection.exec_driver_sql(CREATE_WORDS)

@@ -8,6 +8,7 @@ wait for each other; removed chunks are listed until a merge drops their posting
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from uuid import uuid4
@@ -25,9 +26,8 @@ from lagotto.stores.postgres.database import (
     EXTENSIONS,
     PREPARER,
     acquire_locks,
-    create_single,
     parse_location,
-    postgres_errors,
+    single_connection,
 )
 from lagotto.stores.sql import SCHEMA_VERSION, before_release, check_version, migrate
 from lagotto.stores.sql.read import setting
@@ -171,27 +171,27 @@ def enforce_dimension(connection: Connection, config: BaseConfig) -> None:
     """Let the server refuse vectors of a generation's model that have another dimension."""
     if config.model_id is None or config.dimension is None:
         return
-    asked = {
+    parameters = {
         "name": f"{DIMENSION}{config.generation}",
         "generation": config.generation,
         "model": config.model_id,
         "dimension": config.dimension,
     }
-    statement = connection.scalar(_CHECK, asked)
+    statement = connection.scalar(_CHECK, parameters)
     if statement is not None:
         connection.exec_driver_sql(statement.replace("%", "%%"))
 
 
-def forget_dimensions(connection: Connection, *, kept: Collection[int]) -> None:
+def forget_dimensions(connection: Connection, *, generations: Collection[int]) -> None:
     """Drop what `enforce_dimension` added for other generations."""
     for name in connection.scalars(_CHECKS).all():
-        if int(name.removeprefix(DIMENSION)) not in kept:
+        if int(name.removeprefix(DIMENSION)) not in generations:
             connection.execute(text(f"ALTER TABLE embedding DROP CONSTRAINT {name}"))
 
 
 def _add_extension(connection: Connection, name: str, location: str) -> None:
-    found = text("SELECT extversion FROM pg_extension WHERE extname = :name")
-    version = connection.scalar(found, {"name": name})
+    query = text("SELECT extversion FROM pg_extension WHERE extname = :name")
+    version = connection.scalar(query, {"name": name})
     if version is None:
         try:
             # Not in the base's own schema: other bases in the database need it too.
@@ -208,7 +208,7 @@ def _add_extension(connection: Connection, name: str, location: str) -> None:
                 f"({str(exc.orig).strip()}); install {package} on the server, then run: "
                 f"CREATE EXTENSION {name};"
             ) from exc
-        version = connection.scalar(found, {"name": name})
+        version = connection.scalar(query, {"name": name})
     if _numbers(str(version)) < _numbers(EXTENSIONS[name]):
         raise StoreError(
             f"{location}: the extension {name} has version {version}, but {EXTENSIONS[name]} is "
@@ -221,6 +221,8 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
+CLOSING_CHECKS, CLOSING_PAUSE = 10, 0.05
+"""How often, and every how many seconds, to look whether others are still connected."""
 _OTHERS = text(
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
     "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
@@ -236,25 +238,32 @@ async def is_missing(location: str) -> bool:
 async def discard_if_empty(location: str) -> bool:
     """Drop the tables of a base that never had a document, unless it may be in use.
 
-    It may be if anybody else is connected to the database. The extensions stay: other bases of the
-    database may use them.
+    It may be if anybody else is connected to the database; the server takes a moment to notice that
+    a connection was closed. The extensions stay: other bases of the database may use them.
     """
-    async with _connected(location) as (connection, shown):
-        return await connection.run_sync(_discard, shown)
+    for _ in range(CLOSING_CHECKS):
+        async with _connected(location) as (connection, shown):
+            discarded = await connection.run_sync(_discard, shown)
+        if discarded is not None:
+            return discarded
+        await asyncio.sleep(CLOSING_PAUSE)
+    return False
 
 
 @asynccontextmanager
 async def _connected(location: str) -> AsyncIterator[tuple[AsyncConnection, str]]:
     """A transaction on a connection of its own, and the location for messages."""
     address = parse_location(location)
-    with postgres_errors(address.location):
-        async with create_single(address).begin() as connection:
-            yield connection, address.location
+    async with single_connection(address) as connection, connection.begin():
+        yield connection, address.location
 
 
-def _discard(connection: Connection, location: str) -> bool:
+def _discard(connection: Connection, location: str) -> bool | None:
+    """Whether the tables were dropped; None if somebody else is connected."""
     acquire_locks(connection, None, timeout=BUSY_TIMEOUT)
-    if connection.scalar(_OTHERS) or schema_version(connection, location) == 0:
+    if connection.scalar(_OTHERS):
+        return None
+    if schema_version(connection, location) == 0:
         return False
     tables = (DocumentRow, KeyedValueRow)
     rows = [connection.scalar(select(func.count()).select_from(table)) for table in tables]

@@ -29,11 +29,11 @@ from lagotto.stores.postgres.database import (
     Servers,
     acquire_locks,
     copy_rows,
-    create_single,
     one_state,
     parse_location,
     postgres_errors,
     set_statement_timeout,
+    single_connection,
 )
 from lagotto.stores.postgres.native import RANK_FUNCTIONS, NativeIndexes, chunks_without_words
 from lagotto.stores.postgres.schema import (
@@ -51,7 +51,7 @@ from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
 from lagotto.stores.sql.filters import matching_names, paged_documents, read_matching_chunks
-from lagotto.stores.sql.generations import NEXT, SqlStaging, kept_generations
+from lagotto.stores.sql.generations import NEXT, SqlStaging, generation_configs
 from lagotto.stores.sql.indexes import IN_TABLES
 from lagotto.stores.sql.statements import CURRENT, FINDABLE, WriteConnection
 from lagotto.stores.sql.view import SqlView
@@ -118,11 +118,11 @@ def replace(
     former = read.document_keys(connection, documents)
     gone = _remove(connection, list(former.values()), in_order=reserved is None)
     numbers = reserved.numbers if reserved else write.number_entries(connection, entries)
-    made: dict[str, Any] = {"generation": config.generation}
-    write.write_entries(connection, entries, numbers=numbers, put=copy_rows, **made)
+    options: dict[str, Any] = {"generation": config.generation}
+    write.write_entries(connection, entries, numbers=numbers, put=copy_rows, **options)
     if reserved:
-        made["number"] = reserved.segment
-    added = text_index.add_entries(connection, entries, numbers.chunks, segment, **made)
+        options["number"] = reserved.segment
+    added = text_index.add_entries(connection, entries, numbers.chunks, segment, **options)
     text_index.record_commit(connection, added={config.generation: added}, gone=gone)
 
 
@@ -133,11 +133,11 @@ def remove(
 
     `in_order` notes the removals in the change log: the caller is the only writer.
     """
-    found = [item for item in matching_names(connection, where) if item[1:] in names]
-    if found:
-        gone = _remove(connection, [item.key for item in found], in_order=in_order)
+    documents = [item for item in matching_names(connection, where) if item[1:] in names]
+    if documents:
+        gone = _remove(connection, [item.key for item in documents], in_order=in_order)
         text_index.record_commit(connection, gone=gone)
-    return [item.id for item in found]
+    return [item.id for item in documents]
 
 
 def _remove(connection: Connection, keys: Sequence[int], *, in_order: bool) -> text_index.Changes:
@@ -240,7 +240,7 @@ class PostgresStore:
         self.chunk_cache = SqlChunkCache(read=self._read, write=cached)
         self.source_files = SqlSourceFiles(read=self.ask, write=self.change)
         beside = partial(self.change, names=())  # while others write documents
-        self.keyed_values = SqlKeyedValues(peek=self.ask, read=self.ask, write=beside)
+        self.keyed_values = SqlKeyedValues(read=self.ask, write=beside)
 
     @property
     def capabilities(self) -> base.Capabilities:
@@ -306,8 +306,8 @@ class PostgresStore:
         await self.change(change, None if self.remote.are_used else names)
 
     async def delete(self, where: Filter) -> list[str]:
-        found = await self.ask(partial(matching_names, where=where))
-        names = {item[1:] for item in found}
+        documents = await self.ask(partial(matching_names, where=where))
+        names = {item[1:] for item in documents}
         if not names:
             return []
         in_order = self.remote.are_used
@@ -353,7 +353,7 @@ class PostgresStore:
 
     async def info(self) -> base.StoreInfo:
         down = await in_thread(self.remote.unreachable)
-        found = await self._read(
+        info = await self._read(
             lambda connection: read.read_info(
                 connection,
                 location=self.location,
@@ -364,7 +364,7 @@ class PostgresStore:
                 ],
             )
         )
-        return found.model_copy(update={"degraded": (*found.degraded, *down)})
+        return info.model_copy(update={"degraded": (*info.degraded, *down)})
 
     async def config(self) -> base.BaseConfig:
         def config_and_id(connection: Connection) -> tuple[base.BaseConfig, str]:
@@ -390,8 +390,8 @@ class PostgresStore:
         return postgres_staging(self, config)
 
     async def check(self) -> list[Finding]:
-        found = await self._read(lambda connection: list(findings(connection, self.remote.choice)))
-        return [*found, *await in_thread(self.remote.check_all)]
+        own = await self._read(lambda connection: list(findings(connection, self.remote.choice)))
+        return [*own, *await in_thread(self.remote.check_all)]
 
     def _is_ready(self, connection: Connection) -> bool:
         version = schema_version(connection, self.location)
@@ -421,8 +421,8 @@ class PostgresStore:
     async def settle(self, config: base.BaseConfig | None = None) -> None:
         """Build the graph of vectors of a generation, by default the current one, if it is due."""
         try:
-            with postgres_errors(self.location):
-                await build_graph(create_single(self.address), config or await self.config())
+            async with single_connection(self.address, autocommit=True) as connection:
+                await build_graph(connection, config or await self.config())
         except StoreBusyError:
             log.warning("the graph of vectors is built later: a transaction has been open for long")
         except StoreError as exc:
@@ -489,7 +489,7 @@ TABLE_LOCK_TIMEOUT = 0.8
 """Seconds that a change of a table waits for running searches, while new ones wait for it. Less
 than the second after which the server looks for deadlocks, and would end a search."""
 
-_ONE_FORMER = text("SELECT number FROM segment WHERE generation <> ALL(:kept) LIMIT 1")
+_ONE_FORMER = text("SELECT number FROM segment WHERE generation <> ALL(:generations) LIMIT 1")
 _DROP_POSTINGS = text("DELETE FROM posting WHERE segment = :number")
 _DROP_SEGMENT = text("DELETE FROM segment WHERE number = :number")
 
@@ -499,22 +499,21 @@ async def postgres_staging(
     store: PostgresStore, config: base.BaseConfig
 ) -> AsyncIterator[PostgresStaging]:
     """The next generation of a base; the former one is deleted once it has been replaced."""
-    with postgres_errors(store.location):
-        single = create_single(store.address).execution_options(isolation_level="AUTOCOMMIT")
-        async with single.connect() as connection:  # holds the lock until it closes
-            only_one = text(f"SELECT pg_try_advisory_lock({REBUILDER}, {SCHEMA}::int)")
-            if not await connection.scalar(only_one):
-                raise StoreBusyError(
-                    f"another process is rebuilding {store.location}; wait until it has finished"
-                )
-            staging = PostgresStaging(store, config)
-            await staging.prepare()
-            try:
-                yield staging
-            finally:
-                await in_thread(staging.indexes.close)
-                if staging.switched:
-                    await staging.drop_former()
+    # holds the lock until it closes
+    async with single_connection(store.address, autocommit=True) as connection:
+        only_one = text(f"SELECT pg_try_advisory_lock({REBUILDER}, {SCHEMA}::int)")
+        if not await connection.scalar(only_one):
+            raise StoreBusyError(
+                f"another process is rebuilding {store.location}; wait until it has finished"
+            )
+        staging = PostgresStaging(store, config)
+        await staging.prepare()
+        try:
+            yield staging
+        finally:
+            await in_thread(staging.indexes.close)
+            if staging.switched:
+                await staging.drop_former()
 
 
 class PostgresStaging(SqlStaging):
@@ -546,12 +545,12 @@ class PostgresStaging(SqlStaging):
             whole = await in_thread(text_index.entry_segment, entries, counts)
 
         def change(connection: Connection) -> None:
-            made, numbers = self.write_chunks(connection, entries)
+            current, numbers = self.write_chunks(connection, entries)
             segment = whole
-            if whole is not None and len(made) < len(entries):  # others have changed meanwhile
-                segment = text_index.entry_segment(made, counts)
+            if whole is not None and len(current) < len(entries):  # others have changed meanwhile
+                segment = text_index.entry_segment(current, counts)
             added = text_index.add_entries(
-                connection, made, numbers.chunks, segment, generation=generation
+                connection, current, numbers.chunks, segment, generation=generation
             )
             text_index.record_commit(connection, added={generation: added}, generation=generation)
 
@@ -585,11 +584,11 @@ class PostgresStaging(SqlStaging):
         await super().drop_former()
         while await self._base.change(_drop_segment):
             pass
-        kept = await self.ask(kept_generations)
-        await self._if_free(partial(forget_dimensions, kept=kept))
+        generations = await self.ask(generation_configs)
+        await self._if_free(partial(forget_dimensions, generations=generations))
         try:
-            with postgres_errors(self.location):
-                await drop_graphs(create_single(self._base.address), kept=kept)
+            async with single_connection(self._base.address, autocommit=True) as connection:
+                await drop_graphs(connection, generations=generations)
         except StoreError as exc:
             log.warning("a former graph of vectors could not be deleted: %s", exc)
 
@@ -603,13 +602,13 @@ class PostgresStaging(SqlStaging):
 
 def _drop_segment(connection: Connection) -> bool:
     """Delete the postings of a segment of a former generation; False if that was the last."""
-    kept = [*kept_generations(connection)]
-    number = connection.scalar(_ONE_FORMER, {"kept": kept})
+    generations = [*generation_configs(connection)]
+    number = connection.scalar(_ONE_FORMER, {"generations": generations})
     if number is not None:
         connection.execute(_DROP_POSTINGS, {"number": number})
         connection.execute(_DROP_SEGMENT, {"number": number})
         return True
     for table in ("gone", "indexed"):
-        dropped = text(f"DELETE FROM {table} WHERE generation <> ALL(:kept)")
-        connection.execute(dropped, {"kept": kept})
+        dropped = text(f"DELETE FROM {table} WHERE generation <> ALL(:generations)")
+        connection.execute(dropped, {"generations": generations})
     return False

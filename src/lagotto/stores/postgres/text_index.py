@@ -9,9 +9,8 @@ import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
-from operator import and_, or_
 from typing import Literal, NamedTuple
 from zlib import crc32
 
@@ -25,15 +24,15 @@ from lagotto.indexes.base import (
     FilterKeys,
     Hits,
     LogPosition,
-    Mask,
     TextSnapshot,
     TextStatistics,
     are_among,
     sampled_ranges,
     text_rules,
     top_k,
+    union,
 )
-from lagotto.indexes.bm25 import idf, term_weight
+from lagotto.indexes.bm25 import ScoredKeys, score_words, term_weight
 from lagotto.indexes.text_query import (
     Either,
     Every,
@@ -43,6 +42,7 @@ from lagotto.indexes.text_query import (
     Prefix,
     Term,
     TextQuery,
+    Without,
     Word,
     holds,
     single_words,
@@ -113,7 +113,7 @@ def make_segment(
     `languages` are those to index them in: the main one of a collection stands in for unknown ones.
     """
     numbers: dict[str, int] = {}
-    found: list[tuple[int, int, int, int]] = []
+    records: list[tuple[int, int, int, int]] = []
     chunks = []
     for number, ((content, _), language) in enumerate(zip(texts, languages, strict=True)):
         terms = index_terms(content, language)
@@ -121,8 +121,8 @@ def make_segment(
         chunks.append(ChunkTerms(len(terms), tsvector(terms)))
         for term, count in Counter(terms).items():
             position = numbers.setdefault(term, len(numbers))
-            found.append((position, number, min(count, LARGEST), length))
-    table = np.array(found, np.int64).reshape(-1, 4)
+            records.append((position, number, min(count, LARGEST), length))
+    table = np.array(records, np.int64).reshape(-1, 4)
     table = table[np.argsort(table[:, 0], kind="stable")]
     postings = np.empty(len(table), RECORD)
     for column, name in enumerate(("key", "count", "length"), 1):
@@ -149,8 +149,8 @@ def tsvector(terms: Sequence[str]) -> bytes:
         positions.setdefault(term, []).append(position)
     lexemes = [struct.pack(">i", len(positions))]
     for term, some in positions.items():
-        kept = some[:MOST_POSITIONS]
-        lexemes.append(term.encode() + struct.pack(f">xH{len(kept)}H", len(kept), *kept))
+        first = some[:MOST_POSITIONS]
+        lexemes.append(term.encode() + struct.pack(f">xH{len(first)}H", len(first), *first))
     return b"".join(lexemes)
 
 
@@ -168,10 +168,10 @@ def live(records: bytes, gone: ChunkKeys) -> Postings:
 
 def joined(rows: Sequence[tuple[str, bytes]]) -> Mapping[str, bytes]:
     """The rows of each term, joined."""
-    found: dict[str, list[bytes]] = {}
+    parts: dict[str, list[bytes]] = {}
     for term, records in rows:
-        found.setdefault(term, []).append(records)
-    return {term: b"".join(some) for term, some in found.items()}
+        parts.setdefault(term, []).append(records)
+    return {term: b"".join(some) for term, some in parts.items()}
 
 
 _NEW_TERMS = text(
@@ -341,10 +341,6 @@ WHERE generation = %(generation)s
 MOST_SCORED = 16
 """Queries whose scores a view keeps for later questions: twelve bytes for every chunk found."""
 
-RARE = 100
-"""Words in fewer than one of so many chunks are scored for these alone: in a base of 10 million
-that takes 2 ms in place of 11. Sorting the keys of more frequent words would take longer."""
-
 PROPOSED = 2 * CANDIDATES
 """Terms that pg_trgm proposes: more than the rules use, as some may have no chunks left."""
 
@@ -387,27 +383,34 @@ class PostingsText(TextSnapshot):
     position: LogPosition
     _postings: dict[str, Postings] = field(default_factory=dict)
     _scored: dict[TextQuery, Hits] = field(default_factory=dict)
-    _everything: Mask | None = None
+    _findable: ChunkKeys | None = None
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
-        found = await self._score(query)
+        hits = await self._score(query)
         if allowed is not None:
-            found = found[allowed.contains(found.keys)]
-        return top_k(found.keys, found.scores, k)
+            hits = hits[allowed.contains(hits.keys)]
+        return top_k(hits.keys, hits.scores, k)
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         return (await self._score(query)).scores_of(keys, ascending=True)
 
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
         await self._read(term for word in words for term in word.terms)
-        return [self._frequency(word.terms) for word in words]
+        return [len(self._holding_any(word.terms)) for word in words]
 
-    def _frequency(self, terms: Sequence[str]) -> int:
-        keys = [self._postings[storable(term)]["key"] for term in dict.fromkeys(terms)]
-        return len(keys[0]) if len(keys) == 1 else len(np.unique(np.concatenate([[], *keys])))
-
-    async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
-        return among[(await self.holding(match))[among]]
+    async def matching(self, match: Match, among: ChunkKeys | None = None) -> ChunkKeys:
+        if isinstance(match, Every):
+            # what holds for a chunk without terms can only narrow what others have found
+            for part in sorted(match.parts, key=lambda part: holds(part, ())):
+                among = await self.matching(part, among)
+            return await self._everything() if among is None else among
+        if isinstance(match, Either):
+            return union([await self.matching(part, among) for part in match.parts])
+        if isinstance(match, Without):
+            seen = await self._everything() if among is None else among
+            return np.setdiff1d(seen, await self.matching(match.part, seen), assume_unique=True)
+        keys = await self._holding(match)
+        return keys if among is None else np.intersect1d(among, keys, assume_unique=True)
 
     async def statistics(self) -> TextStatistics:
         mean = self.known.mean_length if self.known.chunks else None
@@ -420,117 +423,78 @@ class PostingsText(TextSnapshot):
 
     async def _alike(self, word: str, wanted: Likeness) -> tuple[Term, ...]:
         """The terms like a word, of those that the server proposes and some chunk contains."""
-        proposing, asked = _SIMILAR, dict[str, object]()
+        proposing, parameters = _SIMILAR, dict[str, object]()
         if wanted.threshold is None:
             proposing = _MEANT
-            asked["shapes"] = deletion_pairs([word])[0].view(np.int64).tolist()
-        rows = await self.reader.rows(proposing, {"word": storable(word), **asked})
+            parameters["shapes"] = deletion_pairs([word])[0].view(np.int64).tolist()
+        rows = await self.reader.rows(proposing, {"word": storable(word), **parameters})
         terms = [term for (term,) in rows]
-        held = zip(terms, await self.frequencies(single_words(terms)), strict=True)
-        return wanted.find(Vocabulary([term for term, having in held if having]), word)
+        frequencies = zip(terms, await self.frequencies(single_words(terms)), strict=True)
+        return wanted.find(Vocabulary([term for term, having in frequencies if having]), word)
 
-    async def everything(self) -> Mask:
-        """All findable chunks."""
-        if self._everything is None:
-            self._everything = self.mask(await self.reader.keys(_ALL, self._asked()))
-        return self._everything
+    async def _everything(self) -> ChunkKeys:
+        """All findable chunks, ascending."""
+        if self._findable is None:
+            self._findable = np.sort(await self.reader.keys(_ALL, self._parameters()))
+        return self._findable
 
-    async def holding(self, match: Match) -> Mask:
-        """The chunks for which `match` holds; undefined for keys without a chunk."""
-        nothing = self.mask()
+    async def _holding(self, match: Word | Prefix | Phrase) -> ChunkKeys:
+        """The chunks that hold words, ascending."""
         if isinstance(match, Word):
             await self._read(match.terms)
-            return self._any_of(match.terms)
-        if isinstance(match, Prefix):
-            start = storable(match.start)
-            rows = await self.reader.rows(
-                _OF_PREFIX, self._asked(start=start, stop=start + BEHIND_ALL)
-            )
-            records = b"".join(records for _, records in rows)
-            return self.mask(live(records, self.known.gone)["key"])
+            return self._holding_any(match.terms)
         if isinstance(match, Phrase):
-            return reduce(or_, [await self._in_order(terms) for terms in match.variants], nothing)
-        if isinstance(match, Either):
-            return reduce(or_, [await self.holding(part) for part in match.parts], nothing)
-        if isinstance(match, Every):
-            return reduce(and_, [await self.holding(part) for part in match.parts], ~nothing)
-        return ~await self.holding(match.part)
-
-    def mask(self, keys: ChunkKeys | None = None) -> Mask:
-        mask = np.zeros(self.known.last_key + 1, np.bool_)
-        if keys is not None:
-            mask[keys] = True
-        return mask
+            return union([await self._in_order(terms) for terms in match.variants])
+        start = storable(match.start)
+        parameters = self._parameters(start=start, stop=start + BEHIND_ALL)
+        rows = await self.reader.rows(_OF_PREFIX, parameters)
+        return union([live(b"".join(records for _, records in rows), self.known.gone)["key"]])
 
     async def _score(self, query: TextQuery) -> Hits:
         """The chunks that are found, by ascending keys."""
         if query not in self._scored:
-            texts = [term.text for word in query.words for term in word]
-            await self._read(texts)
-            having = [self._postings[storable(text)]["key"] for text in texts]
-            rare = RARE * sum(map(len, having)) < self.known.last_key
-            if rare:
-                keys = np.unique(np.concatenate([np.empty(0, "<u4"), *having])).astype(np.int64)
-            else:
-                keys = np.flatnonzero(self._any_of(texts))
-            total = np.zeros(len(keys) if rare else self.known.last_key + 1)
-            for word in query.words:
-                self._add(total, keys if rare else None, word)
-            found = Hits(keys, (total if rare else total[keys]).astype(np.float32))
+            await self._read(term.text for word in query.words for term in word)
+            hits = score_words(query.words, self._term, count=self.known.chunks)
             if query.where is not None:
-                matching = await self.holding(query.where)
-                if holds(query.where, ()):  # also for keys without a chunk
-                    matching &= await self.everything()
-                keys = np.flatnonzero(matching)
-                found = Hits(keys, found.scores_of(keys, ascending=True))
+                keys = await self.matching(query.where)
+                hits = Hits(keys, hits.scores_of(keys, ascending=True))
             while len(self._scored) >= MOST_SCORED:
                 del self._scored[next(iter(self._scored))]
-            self._scored[query] = found
+            self._scored[query] = hits
         return self._scored[query]
 
-    def _add(
-        self, total: NDArray[np.float64], keys: ChunkKeys | None, word: Sequence[Term]
-    ) -> None:
-        """Add the score of a word, that of its best alternative; `total` is that of `keys`."""
-        whole = idf(self._frequency([term.text for term in word]), count=self.known.chunks)
+    def _term(self, term: Term) -> ScoredKeys:
+        postings = self._postings[storable(term.text)]
+        counts, lengths = (postings[name].astype(np.float64) for name in ("count", "length"))
         mean = self.known.mean_length or 1.0
-        best_of = np.zeros(len(total)) if len(word) > 1 else None
-        for term in word:
-            postings = self._postings[storable(term.text)]
-            rows = postings["key"] if keys is None else np.searchsorted(keys, postings["key"])
-            counts, lengths = (postings[name].astype(np.float64) for name in ("count", "length"))
-            scores = term_weight(counts, lengths, mean=mean, idf=term.weight * whole)
-            if best_of is None:
-                total[rows] += scores
-            else:
-                best_of[rows] = np.maximum(best_of[rows], scores)
-        if best_of is not None:
-            total += best_of
+        return postings["key"], term_weight(counts, lengths, mean=mean, idf=term.weight)
 
-    def _any_of(self, terms: Iterable[str]) -> Mask:
-        mask = self.mask()
-        for term in terms:
-            mask[self._postings[storable(term)]["key"]] = True
-        return mask
+    def _holding_any(self, terms: Iterable[str]) -> ChunkKeys:
+        """The chunks that hold one of some terms, ascending."""
+        lists = [self._postings[storable(term)]["key"] for term in dict.fromkeys(terms)]
+        return lists[0].astype(np.int64) if len(lists) == 1 else union(lists)
 
     async def _read(self, terms: Iterable[str]) -> None:
         """Read the postings of terms that were not read before."""
         unread = {storable(term) for term in terms} - self._postings.keys()
         if unread:
-            rows = joined(await self.reader.rows(_OF_TERMS, self._asked(terms=sorted(unread))))
+            rows = joined(await self.reader.rows(_OF_TERMS, self._parameters(terms=sorted(unread))))
             for term in unread:
-                self._postings[term] = live(rows.get(term, b""), self.known.gone)
+                postings = live(rows.get(term, b""), self.known.gone)
+                # those of a segment ascend, but not all segments are in the order of their keys
+                self._postings[term] = postings[np.argsort(postings["key"], kind="stable")]
 
-    def _asked(self, **values: object) -> dict[str, object]:
+    def _parameters(self, **values: object) -> dict[str, object]:
         return {"generation": self.known.generation, **values}
 
-    async def _in_order(self, terms: Sequence[str]) -> Mask:
+    async def _in_order(self, terms: Sequence[str]) -> ChunkKeys:
         await self._read(terms)
-        mask = reduce(and_, [self._any_of([term]) for term in terms]) if terms else self.mask()
-        if len(terms) < 2 or not mask.any():
-            return mask
-        asked = {"keys": KeysParameter(np.flatnonzero(mask)), "phrase": phrase(terms)}
-        return self.mask(await self.reader.keys(_HOLDING, asked))
+        lists = [self._holding_any([term]) for term in terms] or [union([])]
+        keys = reduce(partial(np.intersect1d, assume_unique=True), lists)
+        if len(terms) < 2 or not len(keys):
+            return keys
+        parameters = {"keys": KeysParameter(keys), "phrase": phrase(terms)}
+        return np.sort(await self.reader.keys(_HOLDING, parameters))
 
 
 AT_ONCE = 8  # this many segments of about the same size become one
@@ -625,11 +589,11 @@ def _clear_away(connection: Connection, number: int, generation: int) -> None:
     """
     gone = np.array(connection.scalars(_GONE, {"generation": generation}).all(), np.int64)
     sizes = _sizes(connection, generation)
-    asked = {"segments": [one for one, _ in sizes], "last": "", "size": PAGE}
-    while page := connection.execute(_TAKE_PAGE, asked).all():
-        kept = ((term, live(records, gone).tobytes()) for term, records in page)
-        _add_postings(connection, number, [row for row in kept if row[1]], generation)
-        asked["last"] = page[-1][0]
+    parameters = {"segments": [one for one, _ in sizes], "last": "", "size": PAGE}
+    while page := connection.execute(_TAKE_PAGE, parameters).all():
+        rows = ((term, live(records, gone).tobytes()) for term, records in page)
+        _add_postings(connection, number, [row for row in rows if row[1]], generation)
+        parameters["last"] = page[-1][0]
     _replace_segments(connection, sizes, number, generation, less=len(gone))
     connection.execute(_DROP_GONE, {"keys": gone.tolist()})
     record_commit(connection, generation=generation)
@@ -715,14 +679,14 @@ def _posting_sums(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Of each chunk, how many terms its postings count, and a checksum of these terms."""
     counted, checksums = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.uint64)
-    asked = {"term": "", "segment": -1, "size": ROWS_AT_ONCE}
-    while page := connection.execute(_PAGE, asked).all():
-        asked |= {"term": page[-1][0], "segment": page[-1][1]}
-        found = np.frombuffer(b"".join(records for *_, records in page), RECORD)
+    parameters = {"term": "", "segment": -1, "size": ROWS_AT_ONCE}
+    while page := connection.execute(_PAGE, parameters).all():
+        parameters |= {"term": page[-1][0], "segment": page[-1][1]}
+        postings = np.frombuffer(b"".join(records for *_, records in page), RECORD)
         sizes = [len(records) // RECORD.itemsize for *_, records in page]
         hashes = np.repeat(np.array([_hash(term) for term, *_ in page], np.uint64), sizes)
-        here = are_among(found["key"], keys)  # others are of chunks that are gone
-        index, counts = np.searchsorted(keys, found["key"][here]), found["count"][here]
+        here = are_among(postings["key"], keys)  # others are of chunks that are gone
+        index, counts = np.searchsorted(keys, postings["key"][here]), postings["count"][here]
         np.add.at(counted, index, counts.astype(np.int64))
         np.add.at(checksums, index, hashes[here] * counts)
     return counted, checksums

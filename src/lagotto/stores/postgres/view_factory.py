@@ -117,7 +117,7 @@ class PostgresViews(ViewFactory):
                 indexes,
                 down=down,
                 gave_up=gave_up,
-                own=lambda found: self._parts(reader, connection, known, position, found),
+                own=lambda usual: self._parts(reader, connection, known, position, usual),
             )
 
         return await reader.ask(at_state)
@@ -128,17 +128,17 @@ class PostgresViews(ViewFactory):
         connection: Connection,
         known: dict[str, Any],
         position: LogPosition,
-        found: OwnParts,
+        usual: OwnParts,
     ) -> OwnParts:
         """The indexes in tables where no others are found, and what needs both of these."""
         generation, chunks, token = known["generation"], known["indexed_chunks"], known["token"]
-        text = found.text
+        text = usual.text
         if text is None:
             gone = self.cache.get("gone", token, lambda: _GONE.keys(connection))
             terms = known["indexed_terms"]
             statistics = Statistics(generation, known["change"], chunks, terms, gone)
             text = PostingsText(reader, statistics, position)
-        vectors = found.vectors or PgVectors(
+        vectors = usual.vectors or PgVectors(
             reader,
             generation=generation,
             dimension=known.get("dimension"),

@@ -32,21 +32,21 @@ def migrate(connection: WriteConnection, version: int, *, target: int = SCHEMA_V
         STEPS[step](connection)
 
 
-def check_version(version: int, place: str) -> None:
+def check_version(version: int, location: str) -> None:
     """Raise unless this version of Lagotto can read a schema, or bring it up to date."""
     if version < 0:
-        raise NotABaseError(f"{place} has the schema {version}, of no Lagotto; restore a backup")
+        raise NotABaseError(f"{location} has the schema {version}, of no Lagotto; restore a backup")
     if version > SCHEMA_VERSION:
         raise NotABaseError(
-            f"{place} was made by a newer Lagotto (schema {version}, this one supports "
+            f"{location} was made by a newer Lagotto (schema {version}, this one supports "
             f"{SCHEMA_VERSION}); upgrade Lagotto to open it"
         )
 
 
-def before_release(place: str) -> NotABaseError:
+def before_release(location: str) -> NotABaseError:
     """The error for a base that was made before the first release."""
     return NotABaseError(
-        f"{place} was made by a development version of Lagotto, before schema 1; take its "
+        f"{location} was made by a development version of Lagotto, before schema 1; take its "
         "documents out with that version (`lagotto export documents.jsonl`), and add them to a new "
         "base with this one (`lagotto import documents.jsonl`)"
     )

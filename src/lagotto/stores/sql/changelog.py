@@ -65,7 +65,7 @@ def language_counts(connection: ReadConnection) -> LanguageCounts:
     return counts
 
 
-def _ordering_counts(connection: ReadConnection, query: Statement, **asked: str) -> dict[str, int]:
+def _ordering_counts(connection: ReadConnection, query: Statement, **values: str) -> dict[str, int]:
     """Numbers of documents that put the languages in their order.
 
     Most bases have one main language, so the others are counted soon, and of the main one it is
@@ -73,7 +73,7 @@ def _ordering_counts(connection: ReadConnection, query: Statement, **asked: str)
     """
     limit = FIRST_LIMIT
     while True:
-        rows = query.rows(connection, most=limit, **asked)
+        rows = query.rows(connection, most=limit, **values)
         counts = {_name(language): count for language, count in rows if count}
         if sum(count == limit for count in counts.values()) < 2:
             return counts
@@ -161,8 +161,8 @@ class SqlChangeLog(ChangeLog):
 
     def token_at(self, seq: int) -> int | None:
         if seq not in self._tokens:
-            asked = {"number": seq, "generation": self.generation}
-            self._tokens[seq] = statements.TOKEN_AT.scalar(self.connection, **asked)
+            parameters = {"number": seq, "generation": self.generation}
+            self._tokens[seq] = statements.TOKEN_AT.scalar(self.connection, **parameters)
         return self._tokens[seq]
 
     def ranges(self, *, since: int, at_once: int = AT_ONCE) -> Iterator[tuple[int, int]]:
@@ -171,9 +171,9 @@ class SqlChangeLog(ChangeLog):
         while start < last:
             stop = last
             if last - start > at_once:
-                asked = {"start": start, "until": last, "skipped": at_once - 1}
+                parameters = {"start": start, "until": last, "skipped": at_once - 1}
                 nth = statements.NTH_CHUNK.scalar(
-                    self.connection, **asked, generation=self.generation
+                    self.connection, **parameters, generation=self.generation
                 )
                 stop = nth or last
             yield start, stop
@@ -225,13 +225,13 @@ class SqlChangeLog(ChangeLog):
         documents: dict[int, dict[str, tuple[JsonScalar, ...]]] = {}
         for some in in_batches(sorted({owner for _, owner, _, _ in chunks})):
             documents |= _document_fields(self.connection, some)
-        found = []
+        chunk_fields = []
         for key, owner, first, last in chunks:
             fields = dict(documents[owner])
             if first is not None and last is not None:
                 fields["page"] = tuple(range(first, min(last, first + MOST_PAGES) + 1))
-            found.append(ChunkFields(key, str(fields["collection"][0]), fields))
-        return found
+            chunk_fields.append(ChunkFields(key, str(fields["collection"][0]), fields))
+        return chunk_fields
 
     async def run(self, work: Callable[[], T]) -> T:
         return await self.reader.ask(lambda _connection: work())
@@ -247,7 +247,7 @@ class SqlChangeLog(ChangeLog):
         unknown = {collection for *_, collection, language in rows if language is None}
         main = main_languages_of(self.connection, unknown)
 
-        def made(row: Sequence[Any]) -> ChunkText:
+        def chunk_text(row: Sequence[Any]) -> ChunkText:
             key, owner, title, headings, above, text, collection, language = row
             try:
                 path = heading_path_of(headings)
@@ -259,7 +259,7 @@ class SqlChangeLog(ChangeLog):
                 what = f"the chunk {key} of the collection {collection!r}"
                 raise UnreadableRow(what, exc) from exc
 
-        return list(readable(made, rows))
+        return list(readable(chunk_text, rows))
 
     def _whole(self, rows: Sequence[Sequence[Any]], dimension: int) -> tuple[ChunkKeys, Vectors]:
         keys, vectors = unit_vectors(rows, dimension)
@@ -274,7 +274,7 @@ AnyIndex = TextIndex[SqlChangeLog] | VectorIndex[SqlChangeLog]
 def _document_fields(
     connection: ReadConnection, keys: Sequence[int]
 ) -> dict[int, dict[str, tuple[JsonScalar, ...]]]:
-    found: dict[int, dict[str, tuple[JsonScalar, ...]]] = {
+    fields: dict[int, dict[str, tuple[JsonScalar, ...]]] = {
         record.pop("key"): {name: (value,) for name, value in record.items() if value is not None}
         for record in statements.OWN_FIELDS.records(connection, keys=keys)
     }
@@ -290,5 +290,5 @@ def _document_fields(
             exact = int(number) if number == int(number) else float(number)
             values[owner, field].append(exact)
     for (document, field), some in values.items():
-        found[document][field] = tuple(some)
-    return found
+        fields[document][field] = tuple(some)
+    return fields

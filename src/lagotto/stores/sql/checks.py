@@ -65,8 +65,8 @@ _GENERATIONS = Statement("SELECT generation, count(*) FROM chunk GROUP BY genera
 def check_rows(connection: ReadConnection) -> list[Finding]:
     """What a base holds, and which of its rows are inconsistent."""
     config = read_config(connection)
-    asked = {"short": longest_short_text(connection), "now": iso(datetime.now(UTC))}
-    (counts,) = _COUNTS.records(connection, **asked)
+    parameters = {"short": longest_short_text(connection), "now": iso(datetime.now(UTC))}
+    (counts,) = _COUNTS.records(connection, **parameters)
     return [
         *_summary(config, counts),
         *_derived(connection, config, counts),
@@ -79,8 +79,8 @@ def check_rows(connection: ReadConnection) -> list[Finding]:
 
 def _summary(config: BaseConfig, counts: dict[str, int]) -> Iterator[Finding]:
     model = config.model_id
-    made = f"{model} (dimension {config.dimension})" if model else "no model yet"
-    yield ok(f"{counts['documents']} documents, {counts['chunks']} chunks, vectors of {made}")
+    model_name = f"{model} (dimension {config.dimension})" if model else "no model yet"
+    yield ok(f"{counts['documents']} documents, {counts['chunks']} chunks, vectors of {model_name}")
     if source := config.unfinished_copy_of:
         yield problem(
             f"it is an unfinished copy of {source}, and lacks some of its documents",
@@ -152,8 +152,8 @@ def _damaged_vectors(connection: ReadConnection, config: BaseConfig) -> Iterator
     changes = SqlChangeLog(connection)
     damaged: list[int] = []
     for start, stop in changes.ranges(since=0):
-        asked = {"start": start, "stop": stop, "generation": None, "model_id": config.model_id}
-        rows = statements.ADDED_VECTORS.rows(connection, **asked)
+        parameters = {"start": start, "stop": stop, "generation": None, "model_id": config.model_id}
+        rows = statements.ADDED_VECTORS.rows(connection, **parameters)
         whole, _ = unit_vectors(rows, config.dimension or 0, warn=False)
         damaged += {key for key, _ in rows} - set(whole.tolist())
     if damaged:
@@ -179,9 +179,9 @@ def _generations(connection: ReadConnection, config: BaseConfig) -> Iterator[Fin
     """Whether a rebuild was left unfinished, or did not come to delete what it replaced."""
     counts: dict[int, int] = dict(map(tuple, _GENERATIONS.rows(connection)))
     if (following := read_next(connection)) is not None:
-        made = counts.pop(following.generation, 0)
+        chunks = counts.pop(following.generation, 0)
         yield note(
-            f"there is an unfinished rebuild ({made} chunks); searches do not see it",
+            f"there is an unfinished rebuild ({chunks} chunks); searches do not see it",
             "unless it is running, run `lagotto rebuild` with the same options to continue it",
         )
     counts.pop(config.generation, None)

@@ -33,7 +33,7 @@ T = TypeVar("T")
 FORMAT = 4
 """Increased whenever the row format changes; rows of another format fail their checksum."""
 
-KEPT = (
+CHUNK_FIELDS = (
     "level",
     "start",
     "end",
@@ -79,14 +79,14 @@ class SqlChunkCache:
 
     async def load(self, keys: Sequence[CacheKey]) -> dict[CacheKey, CachedChunks]:
         try:
-            found, bad = await self._read(lambda connection: load_sets(connection, keys))
+            sets, bad = await self._read(lambda connection: load_sets(connection, keys))
         except StoreDamagedError as exc:
             log.warning("cached chunks can't be read, so they are rebuilt: %s", exc)
             return {}
         if bad:
             log.warning("%d sets of cached chunks are damaged; they are rebuilt", len(bad))
             await self._try(lambda connection: _replace_sets(connection, dict.fromkeys(bad)), bad)
-        return found
+        return sets
 
     async def save(self, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None) -> None:
         if entries:
@@ -114,18 +114,18 @@ def load_sets(
         "chunkers": sorted({key.chunker_id for key in keys}),
         "models": sorted({key.model_id for key in keys}),
     }
-    found: dict[CacheKey, CachedChunks] = {}
+    sets: dict[CacheKey, CachedChunks] = {}
     bad: list[CacheKey] = []
     wanted, names = set(keys), [key[:2] for key in keys]
     for record in named_records(connection, statements.CACHED_CHUNKS, names, **makers):
         key = CacheKey(record["collection"], record["id"], *(record[name] for name in MADE_OF))
         if key not in wanted:
             continue
-        if (kept := _cached_chunks(key, record)) is None:
+        if (chunks := _cached_chunks(key, record)) is None:
             bad.append(key)
         elif record["expires_at"] is None or record["expires_at"] > now:
-            found[key] = kept
-    return found, bad
+            sets[key] = chunks
+    return sets, bad
 
 
 def _replace_sets(
@@ -159,7 +159,7 @@ def _row(
 ) -> dict[str, Any]:
     indices = {chunk.id: index for index, chunk in enumerate(entry.chunks)}
     spans = [
-        [*(getattr(chunk, field) for field in KEPT), indices.get(chunk.parent_id or "")]
+        [*(getattr(chunk, field) for field in CHUNK_FIELDS), indices.get(chunk.parent_id or "")]
         for chunk in entry.chunks
     ]
     contents = {"dimension": entry.vectors.shape[1], "spans": spans}
@@ -206,7 +206,7 @@ def _chunks(key: CacheKey, text: str, spans: Sequence[Sequence[Any]]) -> list[Ch
     ordinals: Counter[str] = Counter()
     chunks: list[Chunk] = []
     for *values, parent in spans:
-        fields = dict(zip(KEPT, values, strict=True))
+        fields = dict(zip(CHUNK_FIELDS, values, strict=True))
         span = Span(fields["start"], fields["end"])
         chunk = Chunk(
             **fields,

@@ -16,7 +16,7 @@ from lagotto.stores.sql.write import insert_rows, note_change, put_setting
 
 T = TypeVar("T")
 
-GIVEN = "given_metadata:"
+SETTING = "given_metadata:"
 """The setting, of each collection, with the metadata that was given for paths."""
 
 _DELETE_FILES = Statement(
@@ -84,43 +84,38 @@ class SqlSourceFiles:
     async def set_path_metadata(self, collection: str, metadata: Mapping[str, Metadata]) -> None:
         def write(connection: WriteConnection) -> None:
             every = {**_path_metadata(connection, collection=collection), **metadata}
-            put_setting(connection, f"{GIVEN}{collection}", json.dumps(every))
+            put_setting(connection, f"{SETTING}{collection}", json.dumps(every))
 
         await self._write(write)
 
 
 def _path_metadata(connection: ReadConnection, *, collection: str) -> dict[str, Metadata]:
-    stored: dict[str, Metadata] = json.loads(setting(connection, f"{GIVEN}{collection}") or "{}")
+    stored: dict[str, Metadata] = json.loads(setting(connection, f"{SETTING}{collection}") or "{}")
     return stored
 
 
 class SqlKeyedValues:
-    """Keeps them in a table.
+    """Keeps them in a table."""
 
-    `peek` reads a row or two where it is: a change of threads takes longer.
-    """
-
-    def __init__(self, *, peek: Read, read: Read, write: Run) -> None:
-        self._peek = peek
+    def __init__(self, *, read: Read, write: Run) -> None:
         self._read = read
         self._write = write
 
     async def get(self, kind: str, name: str) -> KeyedValue | None:
-        found = await self._peek(partial(statements.KEYED_VALUE.rows, kind=kind, name=name))
-        return keyed_value(found[0]) if found else None
+        rows = await self._read(partial(statements.KEYED_VALUE.rows, kind=kind, name=name))
+        return keyed_value(rows[0]) if rows else None
 
     async def data(self, kind: str, name: str) -> bytes | None:
         read = partial(statements.KEYED_DATA.scalar, kind=kind, name=name)
-        found: bytes | None = await self._read(read)
-        return found
+        data: bytes | None = await self._read(read)
+        return data
 
     async def items(
         self, kind: str, *, after: str = "", limit: int | None = None
     ) -> list[KeyedValue]:
-        run = self._peek if limit == 1 else self._read
         most = ALL if limit is None else limit
         rows = partial(statements.KEYED_VALUES.rows, kind=kind, after=after, most=most)
-        return [keyed_value(row) for row in await run(rows)]
+        return [keyed_value(row) for row in await self._read(rows)]
 
     async def put(
         self,

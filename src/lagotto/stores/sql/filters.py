@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,13 +65,13 @@ def resolve_filter(connection: ReadConnection, where: Filter) -> FilterKeys:
     where = merged(where)
     met, values = _meets(connection, where)
     if concerns_chunks(where):
-        found = Statement(f"{_CHUNKS} WHERE {FINDABLE} AND {met}").keys(connection, **values)
-        return FilterKeys(np.sort(found), where=where)
+        keys = Statement(f"{_CHUNKS} WHERE {FINDABLE} AND {met}").keys(connection, **values)
+        return FilterKeys(np.sort(keys), where=where)
     matching = f"{_DOCUMENTS} WHERE {met}"
     if connection.dialect.name == "sqlite":
         documents = Statement(matching).keys(connection, **values)
-        found = statements.FINDABLE_OF_DOCUMENTS.keys(connection, documents=documents.tolist())
-        return FilterKeys(found, documents, where)
+        keys = statements.FINDABLE_OF_DOCUMENTS.keys(connection, documents=documents.tolist())
+        return FilterKeys(keys, documents, where)
     within = f"SELECT key FROM chunk WHERE {FINDABLE} AND document_key IN ({matching})"
     return FilterKeys(np.sort(Statement(within).keys(connection, **values)), where=where)
 
@@ -89,8 +88,8 @@ def filter_notes(
     def has_kind(name: str, kind: str) -> bool:
         return bool(statements.HAS_KIND.scalar(connection, field=name, kind=kind))
 
-    asked = metadata_fields(where)
-    unknown = {name for name in asked if not statements.HAS_FIELD.scalar(connection, field=name)}
+    names = metadata_fields(where)
+    unknown = {name for name in names if not statements.HAS_FIELD.scalar(connection, field=name)}
     if unknown:
         return unknown_field_notes(unknown, statements.FIELDS.column(connection))
     if matches_some:
@@ -108,8 +107,8 @@ def matching_names(connection: ReadConnection, where: Filter) -> list[DocumentNa
     """Keys and names of the documents that match, in order of collection and id."""
     where = merged(where)
     if concerns_chunks(where):
-        found = _matching(_read_outlines(connection, where), where)
-        return [DocumentName(key, *document.ref) for key, document in found]
+        outlines = _matching(_read_outlines(connection, where), where)
+        return [DocumentName(key, *document.ref) for key, document in outlines]
     met, values = _meets(connection, where)
     names = f"SELECT key, collection, id FROM document WHERE {met} ORDER BY collection, id"
     return [DocumentName(*row) for row in Statement(names).rows(connection, **values)]
@@ -191,7 +190,7 @@ def _meets(connection: ReadConnection, where: Filter) -> Condition:
 
 
 def _keys(connection: ReadConnection, where: Filter, rows: str) -> ChunkKeys:
-    """The keys of those of `rows` that match: parts of a filter are asked for one by one."""
+    """The keys of those of `rows` that match: half a filter at a time, until it is small."""
     checkpoint()
     if _is_small(where):
         met, values = condition(where)
@@ -200,38 +199,19 @@ def _keys(connection: ReadConnection, where: Filter, rows: str) -> ChunkKeys:
         case Not(inner):
             everything = _keys(connection, And(), rows)
             return np.setdiff1d(everything, _keys(connection, inner, rows))
-        case And(filters):
-            parts = (_keys(connection, part, rows) for part in _batches(And, filters))
-            return reduce(np.intersect1d, parts)
-        case Or(filters):
-            parts = (_keys(connection, part, rows) for part in _batches(Or, filters))
-            return reduce(np.union1d, parts)
+        case And((single,)) | Or((single,)):
+            return _keys(connection, single, rows)
+        case And(filters) | Or(filters):
+            half = len(filters) // 2
+            some = _keys(connection, type(where)(*filters[:half]), rows)
+            others = _keys(connection, type(where)(*filters[half:]), rows)
+            both: ChunkKeys = (np.intersect1d if type(where) is And else np.union1d)(some, others)
+            return both
     raise TypeError(f"not a filter: {where!r}")
 
 
-def _batches(junction: type[And | Or], filters: Sequence[Filter]) -> Iterator[Filter]:
-    """The parts of a junction, as many of them together as are asked for at once."""
-    batch: list[Filter] = []
-    size = 0
-    for part in filters:
-        if depth(part) >= DEEP:
-            yield part
-            continue
-        if batch and size + _size(part) > AT_ONCE:
-            yield junction(*batch) if len(batch) > 1 else batch[0]
-            batch, size = [], 0
-        batch.append(part)
-        size += _size(part)
-    if batch:
-        yield junction(*batch) if len(batch) > 1 else batch[0]
-
-
 def _is_small(where: Filter) -> bool:
-    return _size(where) <= AT_ONCE and depth(where) <= DEEP
-
-
-def _size(where: Filter) -> int:
-    return sum(1 for _ in conditions(where))
+    return sum(1 for _ in conditions(where)) <= AT_ONCE and depth(where) <= DEEP
 
 
 def concerns_chunks(root: Filter) -> bool:
@@ -262,16 +242,12 @@ class _Compiler:
                 return _joined("OR", map(self.condition, filters), none="false")
             case Not(inner):
                 return _not(self.condition(inner))
-            case algebra.Ne(field, value):
-                return _not(self._equals(field, value))
-            case algebra.NotIn(field, values):
-                return _not(self._any_of(field, values))
+            case algebra.Ne(field) | algebra.NotIn(field):
+                return _not(self._any_of(field, root.operands))
             case algebra.Exists(field):
                 return _not(self._missing(field))
-            case Eq(field, value):
-                return self._equals(field, value)
-            case algebra.In(field, values):
-                return self._any_of(field, values)
+            case Eq(field) | algebra.In(field):
+                return self._any_of(field, root.operands)
             case algebra.Contains(field, value):
                 return self._contains(field, value)
             case algebra.Gt() | algebra.Gte() | algebra.Lt() | algebra.Lte():
@@ -293,6 +269,8 @@ class _Compiler:
         return _joined("OR", [*missing, *met], none="false")
 
     def _is_among(self, field: FieldRef, kind: ScalarKind, values: list[Any]) -> str:
+        if len(values) == 1:
+            return self._compares(field, "$eq", values[0])
         plain = [int(value) for value in values] if kind == "boolean" else values
         if field.name == "page":
             return self._page_among([value for value in plain if _is_whole(value)])
@@ -303,9 +281,6 @@ class _Compiler:
         if field.path is None:
             return f"coalesce({_column(field)} {compared}, false)"
         return self._attribute(field, f"{self._kind(kind)} AND {_value_column(kind)} {compared}")
-
-    def _equals(self, field: FieldRef, value: JsonScalar) -> str:
-        return self._missing(field) if value is None else self._compares(field, "$eq", value)
 
     def _missing(self, field: FieldRef) -> str:
         if field.path is not None:

@@ -58,7 +58,7 @@ def read_next(connection: ReadConnection) -> BaseConfig | None:
     return NextGeneration.model_validate_json(stored).config if stored else None
 
 
-def kept_generations(connection: ReadConnection) -> dict[int, BaseConfig]:
+def generation_configs(connection: ReadConnection) -> dict[int, BaseConfig]:
     """The current generation, and the next one if there is one."""
     configs = (read_config(connection), read_next(connection))
     return {config.generation: config for config in configs if config is not None}
@@ -76,12 +76,12 @@ def _pending(connection: ReadConnection, generation: int) -> dict[tuple[str, str
 
 
 _FORMER_SETS = Statement(
-    "SELECT key FROM chunk_set WHERE NOT (generation IN (:kept key)) AND key > :after "
+    "SELECT key FROM chunk_set WHERE NOT (generation IN (:generations key)) AND key > :after "
     "ORDER BY key LIMIT :most"
 )
 _DELETE_SETS = Statement("DELETE FROM chunk_set WHERE key IN (:keys key)")
 _DELETE_LOG = [
-    Statement(f"DELETE FROM {table} WHERE NOT (generation IN (:kept key))")
+    Statement(f"DELETE FROM {table} WHERE NOT (generation IN (:generations key))")
     for table in ("history", "removal")
 ]
 
@@ -91,13 +91,13 @@ def _drop_former(connection: WriteConnection, *, after: int) -> int | None:
 
     Returns the last key, None if these were all: then what the log has of them goes, too.
     """
-    kept = list(kept_generations(connection))
-    keys = _FORMER_SETS.column(connection, kept=kept, after=after, most=SETS_AT_ONCE)
+    generations = list(generation_configs(connection))
+    keys = _FORMER_SETS.column(connection, generations=generations, after=after, most=SETS_AT_ONCE)
     _DELETE_SETS.run(connection, keys=keys)
     if len(keys) == SETS_AT_ONCE:
         return int(keys[-1])
     for statement in _DELETE_LOG:
-        statement.run(connection, kept=kept)
+        statement.run(connection, generations=generations)
     return None
 
 
@@ -138,8 +138,8 @@ class SqlStaging:
 
     def begin(self, connection: WriteConnection) -> None:
         """Begin the next generation; there are no rows of another."""
-        made = NextGeneration(config=self.config, rules=text_rules())
-        write.put_setting(connection, NEXT, made.model_dump_json())
+        next_generation = NextGeneration(config=self.config, rules=text_rules())
+        write.put_setting(connection, NEXT, next_generation.model_dump_json())
         write.note_change(connection, self.config.generation)
 
     def write_chunks(
@@ -159,8 +159,8 @@ class SqlStaging:
             write.take_range(connection, "chunk_set", len(same)),
             write.take_range(connection, "change", sum(len(entry.chunks) for entry in same)),
         )
-        made: dict[str, Any] = {"generation": self.config.generation, "put": self.put}
-        write.write_chunks(connection, same, numbers=numbers, **made)
+        options: dict[str, Any] = {"generation": self.config.generation, "put": self.put}
+        write.write_chunks(connection, same, numbers=numbers, **options)
         return same, numbers
 
     async def drop_former(self) -> None:

@@ -38,7 +38,12 @@ Row = TypeVar("Row")
 
 T = TypeVar("T")
 
-OUTLINE_COLUMNS = {name: f"document_{name}" for name in ("key", *OUTLINE_NAMES.split())}
+NO_FIELDS = {"key", "fingerprint", "structure"}
+"""The columns of a document that are no fields of it."""
+
+OUTLINE_COLUMNS = {
+    name: f"document_{name}" for name in OUTLINE_NAMES.split() if name not in NO_FIELDS
+}
 """The columns of the fields of a passage's document."""
 
 CONFIG = tuple(BaseConfig.model_fields)
@@ -129,16 +134,16 @@ def document_keys(connection: ReadConnection, documents: Iterable[Document]) -> 
 
 def keys_by_name(connection: ReadConnection, names: Sequence[Name]) -> dict[Name, int]:
     records = named_records(connection, statements.DOCUMENT_KEYS, names)
-    found = {(record["collection"], record["id"]): record["key"] for record in records}
-    return {name: found[name] for name in names if name in found}
+    keys = {(record["collection"], record["id"]): record["key"] for record in records}
+    return {name: keys[name] for name in names if name in keys}
 
 
 def named_records(
     connection: ReadConnection, statement: Statement, names: Iterable[Name], **values: Any
 ) -> Iterator[dict[str, Any]]:
     """What a statement finds of documents with these collections and ids."""
-    for wanted, asked in name_batches(names):
-        for record in statement.records(connection, **asked, **values):
+    for wanted, parameters in name_batches(names):
+        for record in statement.records(connection, **parameters, **values):
             if (record["collection"], record["id"]) in wanted:
                 yield record
 
@@ -173,8 +178,8 @@ def in_batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def read_document(connection: ReadConnection, collection: str, document_id: str) -> Document | None:
-    found = statements.DOCUMENT.records(connection, collection=collection, document_id=document_id)
-    return document_of(found[0]) if found else None
+    rows = statements.DOCUMENT.records(connection, collection=collection, document_id=document_id)
+    return document_of(rows[0]) if rows else None
 
 
 def read_sources(
@@ -185,22 +190,22 @@ def read_sources(
     One that can't be read is an error, unless it is for `searching`.
     """
     records = named_records(connection, statements.DOCUMENTS, names)
-    made = readable(document_of, records) if searching else map(document_of, records)
-    found = {document.ref: document for document in made}
-    return [found[name] for name in names if name in found]
+    documents = readable(document_of, records) if searching else map(document_of, records)
+    by_ref = {document.ref: document for document in documents}
+    return [by_ref[name] for name in names if name in by_ref]
 
 
 def read_versions(
     connection: ReadConnection, collection: str, ids: Sequence[str]
 ) -> dict[str, Version]:
     """What is stored of each document, and what its chunks were made with."""
-    found: dict[str, Version] = {}
+    versions: dict[str, Version] = {}
     for some in in_batches(ids):
         rows = statements.VERSIONS.rows(connection, collection=collection, ids=some)
         for name, content_hash, language, digest, chunker_id, model_id in rows:
             made_by = (chunker_id, model_id) if chunker_id else None
-            found[name] = Version(content_hash, language, digest, made_by)
-    return found
+            versions[name] = Version(content_hash, language, digest, made_by)
+    return versions
 
 
 def read_chunks(connection: ReadConnection, collection: str, document_id: str) -> list[Chunk]:
@@ -216,9 +221,9 @@ def read_parents(connection: ReadConnection, chunks: Sequence[Chunk]) -> dict[st
     records = [
         record
         for some in in_batches(sorted(wanted))
-        for _, asked in name_batches(name[:2] for name in some)
+        for _, parameters in name_batches(name[:2] for name in some)
         for record in statements.PARENTS.records(
-            connection, **asked, parents=[parent for *_, parent in some]
+            connection, **parameters, parents=[parent for *_, parent in some]
         )
         if (record["collection"], record["document_id"], record["id"]) in wanted
     ]
@@ -236,12 +241,12 @@ def read_neighbours(
         if owner is not None:
             ordinals = _ordinals_around(connection, owner, chunk, near=near, across=across)
             wanted |= {(owner, chunk.level, ordinal) for ordinal in ordinals}
-    found = [
+    neighbours = [
         chunk
         for some in in_batches(_keys_at(connection, wanted))
         for chunk in readable(chunk_of, statements.CHUNKS.records(connection, keys=some))
     ]
-    return sorted(found, key=lambda c: (c.collection, c.document_id, c.level, c.ordinal))
+    return sorted(neighbours, key=lambda c: (c.collection, c.document_id, c.level, c.ordinal))
 
 
 def _ordinals_around(
@@ -262,26 +267,26 @@ def _ordinals_around(
 
 
 def _keys_at(connection: ReadConnection, positions: set[tuple[int, str, int]]) -> list[int]:
-    found: list[int] = []
+    keys: list[int] = []
     for some in in_batches(sorted(positions)):
         owners = sorted({owner for owner, _, _ in some})
         ordinals = sorted({ordinal for _, _, ordinal in some})
         rows = statements.CHUNKS_AT.rows(connection, owners=owners, ordinals=ordinals)
         wanted = set(some)
-        found += [key for key, *position in rows if tuple(position) in wanted]
-    return found
+        keys += [key for key, *position in rows if tuple(position) in wanted]
+    return keys
 
 
 def read_stored(connection: ReadConnection, names: Sequence[Name]) -> dict[Name, StoredChunks]:
     """The chunks of documents that can be found, by collection and id."""
-    found: dict[Name, StoredChunks] = {}
-    for wanted, asked in name_batches(names):
-        rows = statements.STORED_CHUNKS.rows(connection, **asked)
+    stored: dict[Name, StoredChunks] = {}
+    for wanted, parameters in name_batches(names):
+        rows = statements.STORED_CHUNKS.rows(connection, **parameters)
         for (collection, name, *made_by), chunks in groupby(rows, key=lambda row: tuple(row[:4])):
             if (collection, name) in wanted:
                 keys = np.fromiter((chunk[4] for chunk in chunks), np.int64)
-                found[collection, name] = StoredChunks(keys, *made_by)
-    return found
+                stored[collection, name] = StoredChunks(keys, *made_by)
+    return stored
 
 
 def findable_keys(connection: ReadConnection) -> ChunkKeys:
@@ -294,12 +299,12 @@ def read_vectors(connection: ReadConnection, keys: Sequence[int]) -> Vectors:
 
     A chunk without a vector, or with a damaged one, has zeros.
     """
-    found: list[Sequence[Any]] = []
+    records: list[Sequence[Any]] = []
     for some in in_batches(keys):
-        found += statements.VECTORS.rows(connection, keys=some)
-    sizes = Counter(len(vector) // 4 for _, vector in found if isinstance(vector, Buffer))
+        records += statements.VECTORS.rows(connection, keys=some)
+    sizes = Counter(len(vector) // 4 for _, vector in records if isinstance(vector, Buffer))
     dimension = sizes.most_common(1)[0][0] if sizes else 0
-    known, vectors = unit_vectors(found, dimension)
+    known, vectors = unit_vectors(records, dimension)
     rows = np.zeros((len(keys), dimension), np.float32)
     row_of = {key: row for row, key in enumerate(keys)}
     rows[[row_of[key] for key in known.tolist()]] = vectors
@@ -331,34 +336,29 @@ def unit_vectors(
 
 def read_passages(connection: ReadConnection, keys: Sequence[int]) -> dict[int, Passage]:
     """The chunks of `keys` with their texts and the outlines of their documents."""
-    found: dict[int, Passage] = {}
+    passages: dict[int, Passage] = {}
     for some in in_batches(keys):
         records = statements.PASSAGES.records(connection, keys=list(map(int, some)))
         with paused_collector() if len(some) > MANY else nullcontext():
-            found |= passages_of(records)
-    return found
+            passages |= passages_of(records)
+    return passages
 
 
 def passages_of(records: Iterable[Mapping[str, Any]]) -> dict[int, Passage]:
     """Passages by their keys, from records of SELECT_PASSAGES; without those that can't be read."""
-    documents: dict[int, Document | UnreadableRow] = {}
-
-    def outline(record: Mapping[str, Any]) -> Document | UnreadableRow:
+    documents: dict[int, Document] = {}
+    passages: dict[int, Passage] = {}
+    unreadable: list[UnreadableRow] = []
+    for record in records:
+        key, owner = record["key"], record["document_key"]
         try:
-            return document_of({name: record[column] for name, column in OUTLINE_COLUMNS.items()})
+            if owner not in documents:
+                documents[owner] = document_of(record, OUTLINE_COLUMNS)
+            passages[key] = Passage(key, chunk_of(record), documents[owner])
         except UnreadableRow as exc:
-            return exc
-
-    def made(record: Mapping[str, Any]) -> Passage:
-        owner = record["document_key"]
-        if owner not in documents:
-            documents[owner] = outline(record)
-        document = documents[owner]
-        if isinstance(document, UnreadableRow):
-            raise document
-        return Passage(record["key"], chunk_of(record), document)
-
-    return {passage.key: passage for passage in readable(made, records)}
+            unreadable.append(exc)
+    _warn_of(unreadable)
+    return passages
 
 
 class UnreadableRow(ValueError):  # noqa: N818
@@ -380,6 +380,10 @@ def readable(make: Callable[[Row], T], rows: Iterable[Row]) -> Iterator[T]:
             yield make(row)
         except UnreadableRow as exc:
             unreadable.append(exc)
+    _warn_of(unreadable)
+
+
+def _warn_of(unreadable: Sequence[UnreadableRow]) -> None:
     if unreadable:
         log.warning("%d rows are left out; the first: %s", len(unreadable), unreadable[0])
 
@@ -393,23 +397,27 @@ def document_row(key: int, document: Document) -> dict[str, Any]:
         "updated_at": iso(document.updated_at) if document.updated_at else None,
         "fingerprint": fingerprint(document),
         "structure": {
-            name: [item.model_dump(mode="json") for item in getattr(document, name)]
+            name: [item.model_dump(mode="json") for item in items]
             for name in STRUCTURE
+            if (items := getattr(document, name))
         },
     }
 
 
-def document_of(row: Mapping[Any, Any]) -> Document:
-    """The document of a row; one read without its text has an empty one, and no structure."""
-    fields = dict(row)
+def document_of(row: Mapping[str, Any], columns: Mapping[str, str] | None = None) -> Document:
+    """The document of a row; one read without its text has an empty one, and no structure.
+
+    `columns` are those of its fields, where they have other names.
+    """
+    if columns is None:
+        fields = {name: value for name, value in row.items() if name not in NO_FIELDS}
+    else:
+        fields = {name: row[column] for name, column in columns.items()}
     try:
-        structure = fields.pop("structure", {})
-        fields.pop("key")
-        fields.pop("fingerprint")
         tag = fields["language"]  # a text that is no tag is worth no more than none
         if not (isinstance(tag, str) and LANGUAGE_TAG.fullmatch(tag)):
             fields["language"] = None
-        return Document(**{"text": "", **fields, **structure})
+        return Document(**{"text": "", **fields, **row.get("structure", {})})
     except MALFORMED as exc:
         name = f"{fields.get('id')!r:.60} of the collection {fields.get('collection')!r:.60}"
         raise UnreadableRow(f"the document {name}", exc) from exc

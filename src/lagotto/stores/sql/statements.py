@@ -140,9 +140,9 @@ _ARRAYS = {"text": "text[]", "number": "numeric[]", "key": "bigint[]"}
 def _for_sqlite(sql: str) -> str:
     """A list is a JSON array."""
 
-    def array(found: re.Match[str]) -> str:
-        each = f"json_each(:{found[2]})"
-        return f"IN (SELECT value FROM {each})" if found[1] == "IN" else f"FROM {each}"
+    def array(match: re.Match[str]) -> str:
+        each = f"json_each(:{match[2]})"
+        return f"IN (SELECT value FROM {each})" if match[1] == "IN" else f"FROM {each}"
 
     return _LIST.sub(
         array, sql.replace("strpos(", "instr(").replace("string_agg(", "group_concat(")
@@ -153,9 +153,9 @@ def _for_sqlite(sql: str) -> str:
 def _for_postgres(sql: str) -> str:
     """A list is an array."""
 
-    def array(found: re.Match[str]) -> str:
-        values = f":{found[2]}::{_ARRAYS[found[3]]}"
-        return f"= ANY({values})" if found[1] == "IN" else f"FROM unnest({values}) AS each (value)"
+    def array(match: re.Match[str]) -> str:
+        values = f":{match[2]}::{_ARRAYS[match[3]]}"
+        return f"= ANY({values})" if match[1] == "IN" else f"FROM unnest({values}) AS each (value)"
 
     return _PARAMETER.sub(r"%(\1)s", _LIST.sub(array, sql.replace("%", "%%")))
 

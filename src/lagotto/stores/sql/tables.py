@@ -136,12 +136,10 @@ class AttributeRow(Tables):
 class ChunkSetRow(Tables):
     """The chunks that one chunker and one model made of one content of a document.
 
-    A document without any has a set as well, of no chunker.
+    A generation has one set of each document; one without chunks has a set of no chunker.
     """
 
-    __table_args__ = (
-        UniqueConstraint("document_key", "generation", "content_hash", "chunker_id", "model_id"),
-    )
+    __table_args__ = (UniqueConstraint("document_key", "generation"),)
 
     key: Mapped[int] = mapped_column(primary_key=True)
     document_key: Mapped[DocumentKey]

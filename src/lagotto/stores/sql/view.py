@@ -138,20 +138,20 @@ class SqlView:
         return await self._record.ask(read.findable_keys)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        asked = words if self._allowed is None else words[:MOST_LOOKED_UP]
-        known = await self._held(asked)
-        unknown = [word for word in asked if word not in known]
+        head = words if self._allowed is None else words[:MOST_LOOKED_UP]
+        known = await self._present(head)
+        unknown = [word for word in head if word not in known]
         if not unknown:
             return [()] * len(words)
-        found = await self._text.alike(unknown, Likeness(limit=self._depth(MOST_CORRECTIONS)))
-        corrected = dict(zip(unknown, found, strict=True))
+        matches = await self._text.alike(unknown, Likeness(limit=self._depth(MOST_CORRECTIONS)))
+        corrected = dict(zip(unknown, matches, strict=True))
         return [await self._seen(corrected.get(word, ()), limit=MOST_CORRECTIONS) for word in words]
 
     async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
-        asked = words if self._allowed is None else words[:MOST_LOOKED_UP]
-        found = await self._text.alike(asked, Likeness(threshold, self._depth(MOST_SIMILAR)))
-        seen = [await self._seen(terms, limit=MOST_SIMILAR) for terms in found]
-        return [*seen, *[()] * (len(words) - len(asked))]
+        head = words if self._allowed is None else words[:MOST_LOOKED_UP]
+        matches = await self._text.alike(head, Likeness(threshold, self._depth(MOST_SIMILAR)))
+        seen = [await self._seen(terms, limit=MOST_SIMILAR) for terms in matches]
+        return [*seen, *[()] * (len(words) - len(head))]
 
     def _depth(self, limit: int) -> int:
         """How many terms are read for `limit`: where some are hidden, more."""
@@ -162,16 +162,16 @@ class SqlView:
         if self._allowed is None:
             return tuple(terms)
         texts = [term.text for term in terms]
-        held = set(await self._text.held(texts, self._allowed, most=limit))
-        return tuple(term for term in terms if term.text in held)[:limit]
+        present = set(await self._text.present(texts, self._allowed, most=limit))
+        return tuple(term for term in terms if term.text in present)[:limit]
 
-    async def _held(self, terms: Sequence[str]) -> set[str]:
+    async def _present(self, terms: Sequence[str]) -> set[str]:
         """Those of the terms that chunks hold which the filter allows."""
         having = await self._text.frequencies(single_words(terms))
-        held = [term for term, number in zip(terms, having, strict=True) if number]
+        present = [term for term, number in zip(terms, having, strict=True) if number]
         if self._allowed is not None:
-            held = await self._text.held(held, self._allowed, most=len(held))
-        return set(held)
+            present = await self._text.present(present, self._allowed, most=len(present))
+        return set(present)
 
     async def vectors(self, keys: ChunkKeys) -> Vectors:
         return await self._record.ask(
@@ -181,13 +181,13 @@ class SqlView:
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
         wanted = keys.tolist()
         prefetched = self.native.prefetched if self.native else {}
-        found = {key: prefetched[key] for key in wanted if key in prefetched}
-        if missing := [key for key in wanted if key not in found]:
-            found |= await self._record.ask(
+        passages = {key: prefetched[key] for key in wanted if key in prefetched}
+        if missing := [key for key in wanted if key not in passages]:
+            passages |= await self._record.ask(
                 lambda connection: read.read_passages(connection, missing),
                 brief=len(missing) <= FEW_PASSAGES,
             )
-        return [found[key] for key in wanted if key in found]
+        return [passages[key] for key in wanted if key in passages]
 
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
         return await self._record.ask(lambda connection: read.read_parents(connection, chunks))
@@ -203,12 +203,12 @@ class SqlView:
         )
 
     async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
-        found = await self._record.ask(lambda connection: read.read_stored(connection, names))
+        sets = await self._record.ask(lambda connection: read.read_stored(connection, names))
         if (allowed := self._allowed) is None:
-            return found
+            return sets
         return {
             name: chunks._replace(keys=chunks.keys[allowed.contains(chunks.keys)])
-            for name, chunks in found.items()
+            for name, chunks in sets.items()
         }
 
 
@@ -270,8 +270,8 @@ class StateCache:
         """The answer to a question in a state, cached."""
         key = (name, token)
         if key in self._answers:
-            found: T = self._answers[key]
-            return found
+            cached: T = self._answers[key]
+            return cached
         answer = ask()
         while len(self._answers) >= MOST_ANSWERS:
             self._answers.pop(next(iter(self._answers)), None)
@@ -325,7 +325,7 @@ class ViewFactory:
         *,
         down: DownPair,
         gave_up: StoreError | None,
-        own: Callable[[OwnParts], OwnParts] = lambda found: found,
+        own: Callable[[OwnParts], OwnParts] = lambda usual: usual,
     ) -> SqlView | None:
         """The base at the state that a connection sees; None if an index is ahead of it.
 
@@ -412,9 +412,9 @@ class ViewFactory:
         if not index.remote:
             if gave_up is None and not overlay.is_short(changes, since=index.position):
                 raise IndexTooFarBehind
-            if (found := index.latest(changes)) is None:
+            if (snapshot := index.latest(changes)) is None:
                 raise _AheadOfLog
-            return found
+            return snapshot
         latest = None if down else index.latest(changes)
         position = latest.position if latest else START
         if latest is not None and position.seq >= changes.head.seq:

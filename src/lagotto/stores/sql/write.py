@@ -136,8 +136,8 @@ def check_guard(
     if guard is None:
         return
     if guard.lease is not None:
-        found = KEYED_VALUE.rows(connection, kind=guard.lease.kind, name=guard.lease.name)
-        guard.lease.check(json_of(found[0][2]) if found else None)
+        rows = KEYED_VALUE.rows(connection, kind=guard.lease.kind, name=guard.lease.name)
+        guard.lease.check(json_of(rows[0][2]) if rows else None)
     stored = document_keys(connection, documents)
     if not stored or guard.replaceable == EVERYTHING:
         return
@@ -180,14 +180,14 @@ def write_chunks(
         table: [] for table in ("chunk_set", "chunk", "chunk_text", "embedding")
     }  # in the order in which they need each other
     for entry, key, set_key in zip(entries, numbers.documents, numbers.sets, strict=True):
-        made = {"model_id": entry.model_id, "created_at": now, "generation": generation}
+        common = {"model_id": entry.model_id, "created_at": now, "generation": generation}
         rows["chunk_set"].append(
             {
                 "key": set_key,
                 "document_key": key,
                 "content_hash": entry.document.content_hash,
                 "chunker_id": entry.chunks[0].chunker_id if entry.chunks else "",
-                **made,
+                **common,
             }
         )
         own = islice(chunk_numbers, len(entry.chunks))
@@ -202,7 +202,7 @@ def write_chunks(
             ]
         findable = [row["key"] for row in chunks if row["level"] != "parent"]
         rows["embedding"] += [
-            {"chunk_key": number, "vector": vector.astype("<f4").tobytes(), **made}
+            {"chunk_key": number, "vector": vector.astype("<f4").tobytes(), **common}
             for number, vector in zip(findable, entry.vectors, strict=True)
         ]
     for table, some in rows.items():
@@ -286,8 +286,8 @@ def note_change(connection: WriteConnection, generation: int | None = None) -> N
     if generation is not None:
         return
     # Delete old commits, and what no index could ask for any more without their tokens.
-    kept = {"state": state - HISTORY_KEPT, "change": change - CHANGES_KEPT}
-    if gone := _PRUNE_HISTORY.column(connection, **kept):
+    limits = {"state": state - HISTORY_KEPT, "change": change - CHANGES_KEPT}
+    if gone := _PRUNE_HISTORY.column(connection, **limits):
         for statement in _PRUNE_LOG:
             statement.run(connection, change=max(gone))
 

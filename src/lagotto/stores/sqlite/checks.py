@@ -29,20 +29,20 @@ MUCH_FREE = 0.25
 def check_base(connection: ReadConnection, store: SqliteStore) -> list[Finding]:
     """All that may be wrong; nobody opens the indexes if the file is damaged."""
     path, folder = store.path, store.indexes
-    said = [str(value) for value in Statement("PRAGMA quick_check").column(connection)]
-    if said != ["ok"]:
-        more = f", and {len(said) - 1} more" if len(said) > 1 else ""
-        what = f"{path} is damaged: {said[0]}{more}"
+    lines = [str(value) for value in Statement("PRAGMA quick_check").column(connection)]
+    if lines != ["ok"]:
+        more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
+        what = f"{path} is damaged: {lines[0]}{more}"
         return [problem(what, ways_out(path))]
-    found = [ok(f"the file is intact, its schema is {SCHEMA_VERSION}"), *check_rows(connection)]
-    found += [*_orphans(connection), *_free_space(connection, path)]
+    findings = [ok(f"the file is intact, its schema is {SCHEMA_VERSION}"), *check_rows(connection)]
+    findings += [*_orphans(connection), *_free_space(connection, path)]
     try:
         folder.refuse_links()
     except StoreError as exc:
-        return [*found, problem(str(exc))]
+        return [*findings, problem(str(exc))]
     store.reload_if_rebuilt(connection)
     present = store.search_indexes.open
-    found += store.search_indexes.check(SqlChangeLog(connection))
+    findings += store.search_indexes.check(SqlChangeLog(connection))
     following = read_next(connection)
     building = store.search_indexes.open_for(following) if following else IndexPair()
     indexes = (*present.by_role().values(), *building.by_role().values())
@@ -53,8 +53,8 @@ def check_base(connection: ReadConnection, store: SqliteStore) -> list[Finding]:
         size = sum(map(size_of, unused)) / MEGABYTE
         names = " ".join(shlex.quote(str(path)) for path in sorted(unused))
         what = f"{len(unused)} index folders are not used any more ({size:.1f} MB)"
-        found.append(note(what, f"delete them: rm -r {names}"))
-    return found
+        findings.append(note(what, f"delete them: rm -r {names}"))
+    return findings
 
 
 def _orphans(connection: ReadConnection) -> Iterator[Finding]:

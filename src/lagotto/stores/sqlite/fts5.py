@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,8 +34,9 @@ from lagotto.indexes.base import (
     problem,
     text_rules,
     top_k,
+    union,
 )
-from lagotto.indexes.bm25 import VocabularyCache, idf
+from lagotto.indexes.bm25 import ScoredKeys, VocabularyCache, score_words
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import (
     Either,
@@ -193,11 +195,17 @@ class Fts5Text(TextSnapshot):
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
         among = allowed.keys if allowed is not None else None
-        return await self._ask(lambda tables: top_k(*_found(tables, query, among=among), k))
+
+        def search(tables: Fts5Tables) -> Hits:
+            hits = _hits(tables, query, among=among)
+            return top_k(hits.keys, hits.scores, k)
+
+        return await self._ask(search)
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         def scores(tables: Fts5Tables) -> NDArray[np.float32]:
-            return _of(keys, *_found(tables, query, among=np.unique(keys)))
+            hits = _hits(tables, query, among=np.unique(keys))
+            return hits.scores_of(keys, ascending=True)
 
         return await self._ask(scores)
 
@@ -281,57 +289,34 @@ def _matching(tables: Fts5Tables, match: Match, among: ChunkKeys | None) -> Chun
             among = _matching(tables, part, among)
         return tables.keys(_KEYS) if among is None else among
     if isinstance(match, Either):
-        return _united([_matching(tables, part, among) for part in match.parts])
+        return union([_matching(tables, part, among) for part in match.parts])
     if isinstance(match, Without):
         seen = tables.keys(_KEYS) if among is None else among
         wrong = _matching(tables, match.part, seen)
         return np.setdiff1d(seen, wrong, assume_unique=True)
     if match == Prefix(""):
-        held = tables.keys(_WITH_TERMS)
+        keys = tables.keys(_WITH_TERMS)
     elif wanted := expression(match):
-        held = tables.keys(_MATCHING, wanted=wanted)
+        keys = tables.keys(_MATCHING, wanted=wanted)
     else:
-        held = np.empty(0, np.int64)
-    return held if among is None else np.intersect1d(among, held, assume_unique=True)
+        keys = np.empty(0, np.int64)
+    return keys if among is None else np.intersect1d(among, keys, assume_unique=True)
 
 
-def _found(
-    tables: Fts5Tables, query: TextQuery, *, among: ChunkKeys | None
-) -> tuple[ChunkKeys, NDArray[np.float32]]:
-    """Every chunk that the query asks for, ascending by key, with its score."""
-    scored, scores = _scored(tables, query)
-    if query.where is not None:
-        found = _matching(tables, query.where, among)
-    else:
-        found = scored if among is None else np.intersect1d(scored, among, assume_unique=True)
-    return found, _of(found, scored, scores)
-
-
-def _scored(tables: Fts5Tables, query: TextQuery) -> tuple[ChunkKeys, NDArray[np.float32]]:
-    """Every chunk that holds a term, ascending by key, with its score."""
+def _hits(tables: Fts5Tables, query: TextQuery, *, among: ChunkKeys | None) -> Hits:
+    """Every chunk that the query asks for, ascending by key."""
     count = tables.scalar(_COUNT)
-    words = [_word(tables, word, count) for word in query.words]
-    keys = _united([found for found, _ in words])
-    total = np.zeros(len(keys))
-    for found, scores in words:
-        total[np.searchsorted(keys, found)] += scores
-    return keys, total.astype(np.float32)
+    scored = score_words(query.words, partial(_scored, tables, count=count), count=count)
+    if query.where is not None:
+        keys = _matching(tables, query.where, among)
+    elif among is None:
+        return scored
+    else:
+        keys = np.intersect1d(scored.keys, among, assume_unique=True)
+    return Hits(keys, scored.scores_of(keys, ascending=True))
 
 
-def _word(
-    tables: Fts5Tables, word: Sequence[Term], count: int
-) -> tuple[ChunkKeys, NDArray[np.float64]]:
-    """The chunks that hold a word, ascending, each with the score of its best alternative."""
-    terms = [_term(tables, term, count) for term in word]
-    keys = _united([found for found, _ in terms])
-    best = np.zeros(len(keys))
-    for found, scores in terms:
-        positions = np.searchsorted(keys, found)
-        best[positions] = np.maximum(best[positions], scores)
-    return keys, best * idf(len(keys), count=count)
-
-
-def _term(tables: Fts5Tables, term: Term, count: int) -> tuple[ChunkKeys, NDArray[np.float64]]:
+def _scored(tables: Fts5Tables, term: Term, *, count: int) -> ScoredKeys:
     """The chunks that hold a term, with its weighted score without an IDF."""
     wanted = expression(Word((term.text,)))
     rows = tables.rows(_FIND, term=wanted) if wanted else []
@@ -340,15 +325,3 @@ def _term(tables: Fts5Tables, term: Term, count: int) -> tuple[ChunkKeys, NDArra
     keys = np.fromiter((key for key, _ in rows), np.int64, having)
     scores = np.fromiter((score for _, score in rows), np.float64, having)
     return keys, scores * (term.weight / theirs)
-
-
-def _united(lists: Sequence[ChunkKeys]) -> ChunkKeys:
-    return np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
-
-
-def _of(keys: ChunkKeys, found: ChunkKeys, scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The score of each of `keys`, 0 for those that are not among the ascending `found`."""
-    if not len(found):
-        return np.zeros(len(keys), np.float32)
-    places = np.minimum(np.searchsorted(found, keys), len(found) - 1)
-    return np.where(found[places] == keys, scores[places], np.float32(0))

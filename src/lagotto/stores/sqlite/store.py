@@ -124,7 +124,7 @@ class SqliteStore:
     def keyed_values(self) -> SqlKeyedValues:
         from lagotto.stores.sql.extras import SqlKeyedValues
 
-        return SqlKeyedValues(peek=self._peek, read=self.ask, write=self.change)
+        return SqlKeyedValues(read=self.ask, write=self.change)
 
     @property
     def indexes(self) -> IndexFolder:
@@ -143,8 +143,8 @@ class SqliteStore:
         from lagotto.stores.sqlite.write import write
 
         prepared = await self.prepare_texts(entries, self.search_indexes.choice.text)
-        made = partial(write, entries=entries, prepared=prepared, location=str(self.path))
-        await self._write(partial(made, guard=guard))
+        change = partial(write, entries=entries, prepared=prepared, location=str(self.path))
+        await self._write(partial(change, guard=guard))
 
     async def update(
         self, documents: Sequence[Document], *, guard: WriteGuard | None = None
@@ -348,11 +348,6 @@ class SqliteStore:
                 return question(connection)
 
         return await in_thread(read)
-
-    async def _peek(self, question: Callable[[SqliteConnection], T]) -> T:
-        """The same without changing threads, for questions that a row answers."""
-        with self.reading() as connection:
-            return question(connection)
 
     async def _write(self, change: Callable[[SqliteConnection], T]) -> T:
         """A change of documents that is durable when it ends; one after another."""

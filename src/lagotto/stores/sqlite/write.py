@@ -20,7 +20,7 @@ from lagotto.stores.sql import SCHEMA_VERSION, migrate
 from lagotto.stores.sql import write as sql
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 from lagotto.stores.sql.filters import matching_names
-from lagotto.stores.sql.generations import SqlStaging, abandon_next, kept_generations
+from lagotto.stores.sql.generations import SqlStaging, abandon_next, generation_configs
 from lagotto.stores.sql.read import counter, document_keys, read_config, setting
 from lagotto.stores.sql.statements import WriteConnection
 from lagotto.stores.sqlite import database, fts5
@@ -66,8 +66,8 @@ def _create_tables(connection: WriteConnection) -> None:
 
     for table in Tables.metadata.sorted_tables:
         statements: list[CreateTable | CreateIndex] = [CreateTable(table)]
-        for made in (*statements, *map(CreateIndex, table.indexes)):
-            connection.exec_driver_sql(str(made.compile(dialect=sqlite.dialect())), ())
+        for statement in (*statements, *map(CreateIndex, table.indexes)):
+            connection.exec_driver_sql(str(statement.compile(dialect=sqlite.dialect())), ())
 
 
 def prepare_indexes(connection: WriteConnection, indexes: IndexChoice) -> None:
@@ -118,11 +118,11 @@ def update(
 
 def delete(connection: WriteConnection, where: Filter) -> list[str]:
     """Delete the documents that match; their ids."""
-    found = matching_names(connection, where)
-    _remove(connection, [document.key for document in found])
-    if found:
+    documents = matching_names(connection, where)
+    _remove(connection, [document.key for document in documents])
+    if documents:
         sql.note_change(connection)
-    return [document.id for document in found]
+    return [document.id for document in documents]
 
 
 def _remove(connection: WriteConnection, keys: Sequence[int]) -> None:
@@ -209,8 +209,8 @@ class SqliteStaging(SqlStaging):
         return await super().switch()
 
     async def drop_former(self) -> None:
+        await self.change(_drop_fts5)  # first: its words would outlive the chunks in a crash
         await super().drop_former()
-        await self.change(_drop_fts5)
 
     async def tidy_up(self) -> None:
         """Delete the former generation."""
@@ -234,7 +234,7 @@ class SqliteStaging(SqlStaging):
 
 def _drop_fts5(connection: WriteConnection) -> None:
     """Delete the tables of generations that are neither current nor next."""
-    kept = kept_generations(connection)
+    configs = generation_configs(connection)
     for generation in fts5.fts5_generations(connection):
-        if generation not in kept or kept[generation].text_index != "fts5":
+        if generation not in configs or configs[generation].text_index != "fts5":
             fts5.Fts5Tables(connection, generation).drop()

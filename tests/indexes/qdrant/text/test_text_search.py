@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from qdrant_client import grpc
 
 from lagotto.filters import Contains, Eq, Filter, Gte
 from lagotto.indexes.base import FilterKeys
-from lagotto.indexes.qdrant import text
-from lagotto.indexes.qdrant.text import query_weights
+from lagotto.indexes.qdrant import text as text_module
+from lagotto.indexes.qdrant.driver import SPARSE, sparse_vector
+from lagotto.indexes.qdrant.text import QdrantTextIndex, query_weights
+from lagotto.indexes.remote import RemoteVectorIndex
 from lagotto.indexes.text_query import (
     Either,
     Every,
@@ -25,13 +28,14 @@ from lagotto.indexes.text_query import (
 from lagotto.testing.indexes import (
     Fields,
     MemoryChangeLog,
-    MemoryText,
-    MemoryVectors,
+    caught_up,
+    text_oracle,
     unit_vector,
 )
-from tests.indexes.qdrant.inside import caught_up, collections_on, text_index, vector_index
+from tests.indexes.qdrant.inside import own_site, text_index
 
 WORDS = ["oak", "lake", "marsh", "dog", "hazel", "oaken"]
+LAKE = TextQuery(((Term("lake"),),))
 
 
 def colored_log(size: int = 200) -> MemoryChangeLog:
@@ -53,24 +57,19 @@ def colored_log(size: int = 200) -> MemoryChangeLog:
     "where", [Eq("color", "deep red"), Contains("color", "red"), None, Gte("number", 3)]
 )
 async def test_k_results_whatever_the_engine_knows_of_the_filter(
-    qdrant_address: str, monkeypatch: pytest.MonkeyPatch, where: Filter | None
+    text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatch, where: Filter | None
 ) -> None:
-    monkeypatch.setattr(text, "MOST_KEYS_SENT", 2)
-    monkeypatch.setattr(text, "MOST_KEYS", 5)
+    monkeypatch.setattr(text_module, "MOST_KEYS_SENT", 2)
+    monkeypatch.setattr(text_module, "MOST_KEYS", 5)
     log = colored_log()
-    red = np.arange(5, 201, 5)
-    allowed = FilterKeys(red, where=where)
+    allowed = FilterKeys(np.arange(5, 201, 5), where=where)
     query = TextQuery(((Term("oak"),), (Term("marsh"),)))
-    with vector_index(qdrant_address) as vectors, text_index(qdrant_address) as words:
-        nearest, matching = caught_up(vectors, log), caught_up(words, log)
-        for k in (1, 5, 40, 50):
-            found = await nearest.search(unit_vector(0), k=k, allowed=allowed)
-            right = await MemoryVectors(log).search(unit_vector(0), k=k, allowed=allowed)
-            assert found.keys.tolist() == right.keys.tolist()
-            held = await matching.search(query, k=k, allowed=allowed)
-            best = await MemoryText(log).search(query, k=k, allowed=allowed)
-            assert held.keys.tolist() == best.keys.tolist()
-            assert held.scores == pytest.approx(best.scores, rel=1e-5)
+    snapshot = caught_up(text, log)
+    for k in (1, 5, 40, 50):
+        found = await snapshot.search(query, k=k, allowed=allowed)
+        right = await text_oracle(log).search(query, k=k, allowed=allowed)
+        assert found.keys.tolist() == right.keys.tolist()
+        assert found.scores == pytest.approx(right.scores, rel=1e-5)
 
 
 CONDITIONS: st.SearchStrategy[Match] = st.recursive(
@@ -124,11 +123,11 @@ async def test_text_is_exact_although_the_mean_length_has_drifted(
     k: int,
     data: st.DataObject,
 ) -> None:
-    monkeypatch.setattr(text, "DRIFTED", (0.0, 1e9))  # never rebuilt
+    monkeypatch.setattr(text_module, "DRIFTED", (0.0, 1e9))  # never rebuilt
     log = MemoryChangeLog()
     for words in texts:
         log.add(words)
-    with text_index(qdrant_address) as index:
+    with text_index(own_site(qdrant_address)) as index:
         assert index.catch_up(log) is not None
         for words in later:
             log.add(f"{words} {words} {words}")
@@ -137,7 +136,7 @@ async def test_text_is_exact_although_the_mean_length_has_drifted(
         snapshot = caught_up(index, log)
         some = data.draw(st.sets(st.integers(1, len(texts) + len(later))))
         kept = np.array(sorted(some & log.chunks.keys()), np.int64)
-        oracle = MemoryText(log)
+        oracle = text_oracle(log)
         for query in queries:
             for allowed in (None, FilterKeys(kept)):
                 found = await snapshot.search(query, k=k, allowed=allowed)
@@ -150,70 +149,59 @@ async def test_text_is_exact_although_the_mean_length_has_drifted(
 
 
 async def test_the_mean_decides_which_chunks_are_best(
-    qdrant_address: str, monkeypatch: pytest.MonkeyPatch
+    text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The order by products is another one than that by scores, so more than k must be read."""
-    monkeypatch.setattr(text, "DRIFTED", (0.0, 1e9))
+    monkeypatch.setattr(text_module, "DRIFTED", (0.0, 1e9))
     log = MemoryChangeLog()
     for _ in range(3):
         log.add("dog")
-    with text_index(qdrant_address) as index:
-        index.catch_up(log)
-        for number in range(200):
-            log.add(" ".join(["lake"] * 3 + ["marsh"] * (40 + number)), language="en")
-            log.add(" ".join(["lake"] + ["marsh"] * (number // 8)), language="en")
-        snapshot = caught_up(index, log)
-        query = TextQuery(((Term("lake"),),))
-        vector = query_weights(query.words, [1.0])
-        products = await snapshot._proposed(vector, None, limit=10)
-        right = await MemoryText(log).search(query, k=10, allowed=None)
-        assert set(products.keys.tolist()) != set(right.keys.tolist())
-        found = await snapshot.search(query, k=10, allowed=None)
-        assert found.keys.tolist() == right.keys.tolist()
+    text.catch_up(log)
+    for number in range(200):
+        log.add(" ".join(["lake"] * 3 + ["marsh"] * (40 + number)), language="en")
+        log.add(" ".join(["lake"] + ["marsh"] * (number // 8)), language="en")
+    snapshot = caught_up(text, log)
+    vector = grpc.VectorInput(sparse=sparse_vector(query_weights(LAKE.words, [1.0])))
+    products = await text.qdrant.nearest(
+        snapshot._state, vector, using=SPARSE, where=None, limit=10, collections=None
+    )
+    right = await text_oracle(log).search(LAKE, k=10, allowed=None)
+    assert set(products.keys.tolist()) != set(right.keys.tolist())
+    found = await snapshot.search(LAKE, k=10, allowed=None)
+    assert found.keys.tolist() == right.keys.tolist()
 
 
-async def test_what_the_record_does_not_have_is_never_shown(qdrant_address: str) -> None:
+async def test_what_the_record_does_not_have_is_never_shown(
+    text: QdrantTextIndex, vectors: RemoteVectorIndex
+) -> None:
     log = colored_log(20)
-    with vector_index(qdrant_address) as vectors, text_index(qdrant_address) as words:
-        nearest, matching = caught_up(vectors, log), caught_up(words, log)
-        for key in (1, 4, 7):
-            log.remove(key)
-        found = await nearest.search(unit_vector(0), k=17, allowed=None)
-        assert set(found.keys.tolist()) == log.chunks.keys()
-        query = TextQuery(((Term("oak"),),))
-        held = await matching.search(query, k=17, allowed=None)
-        assert set(held.keys.tolist()) == {10, 13, 16, 19}
+    nearest, matching = caught_up(vectors, log), caught_up(text, log)
+    for key in (1, 4, 7):
+        log.remove(key)
+    found = await nearest.search(unit_vector(0), k=17, allowed=None)
+    assert set(found.keys.tolist()) == log.chunks.keys()
+    held = await matching.search(TextQuery(((Term("oak"),),)), k=17, allowed=None)
+    assert set(held.keys.tolist()) == {10, 13, 16, 19}
 
 
-async def test_the_order_of_words_is_read_from_the_record(qdrant_address: str) -> None:
+async def test_the_order_of_words_is_read_from_the_record(text: QdrantTextIndex) -> None:
     log = MemoryChangeLog()
     for chunk in ("water dog", "dog water", "a water dog", "dog"):
         log.add(chunk)
     phrase = Phrase((("water", "dog"),))
     every = np.arange(1, 5)
     words: tuple[tuple[Term, ...], ...]
-    with text_index(qdrant_address) as index:
-        snapshot = caught_up(index, log)
-        assert (await snapshot.matching(phrase, every)).tolist() == [1, 3]
-        assert (await snapshot.matching(Without(phrase), every)).tolist() == [2, 4]
-        for words, right in (((), [1, 3]), (((Term("dog"),),), [1, 3])):
-            found = await snapshot.search(TextQuery(words, phrase), k=9, allowed=None)
-            assert sorted(found.keys.tolist()) == right
+    snapshot = caught_up(text, log)
+    assert (await snapshot.matching(phrase, every)).tolist() == [1, 3]
+    assert (await snapshot.matching(Without(phrase), every)).tolist() == [2, 4]
+    for words in ((), ((Term("dog"),),)):
+        found = await snapshot.search(TextQuery(words, phrase), k=9, allowed=None)
+        assert sorted(found.keys.tolist()) == [1, 3]
 
 
-async def test_equal_scores_are_ordered_by_key(qdrant_address: str) -> None:
+async def test_equal_scores_are_ordered_by_key(text: QdrantTextIndex) -> None:
     log = MemoryChangeLog()
     for _ in range(150):
-        log.add("a lake", unit_vector(1), language="en")
-    with text_index(qdrant_address) as words:
-        snapshot = caught_up(words, log)
-        query = TextQuery(((Term("lake"),),))
-        found = await snapshot.search(query, k=7, allowed=None)
-        assert found.keys.tolist() == [1, 2, 3, 4, 5, 6, 7]
-
-
-def test_the_names_of_collections_tell_prefix_role_and_base(qdrant_address: str) -> None:
-    with text_index(qdrant_address) as index:
-        index.catch_up(colored_log(1))
-        (name,) = collections_on(index)
-        assert name.startswith("lagotto-test-text-")
+        log.add("a lake", language="en")
+    found = await caught_up(text, log).search(LAKE, k=7, allowed=None)
+    assert found.keys.tolist() == [1, 2, 3, 4, 5, 6, 7]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from itertools import product
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier, Literal
-from sqlalchemy import make_url
 
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
@@ -27,7 +26,7 @@ from lagotto.stores.postgres.store import PostgresStore
 from lagotto.terms.languages import NAMES
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import entry
-from tests.stores.postgres.schemas import in_schema
+from tests.stores.postgres.schemas import schema_of
 
 WHOLE = "document"
 
@@ -377,32 +376,15 @@ def knowledge(location: str) -> AsyncKnowledgeBase:
     return AsyncKnowledgeBase(location, embedder=HashEmbedder(), chunker="document", prefs="aiblox")
 
 
-@pytest.fixture
-def reader(server_url: str, location: str) -> Iterator[str]:
-    """The address of a base for somebody who may only read; call it when there are tables."""
-    schema = str(make_url(location).query["options"]).partition("=")[2].partition(",")[0]
-    name = f"reader_{schema}"
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f"CREATE ROLE {name} LOGIN")
-        yield (
-            make_url(in_schema(server_url, schema))
-            .set(username=name)
-            .render_as_string(hide_password=False)
-        )
-        connection.execute(f"DROP OWNED BY {name}")
-        connection.execute(f"DROP ROLE {name}")
-
-
-async def test_one_who_may_only_read(location: str, reader: str) -> None:
+async def test_one_who_may_only_read(location: str, visitor: str) -> None:
     """BM25 as long as there is no index, and the index as soon as somebody else has made it."""
-    schema = str(make_url(location).query["options"]).partition("=")[2].partition(",")[0]
-    name = make_url(reader).username
     async with knowledge(location) as base:
         await base.add(*DOCUMENTS)
         with psycopg.connect(location, autocommit=True) as connection:
-            connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {name}")
-            connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {name}")
-        async with knowledge(reader) as guest:
+            connection.execute(
+                f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema_of(location)} TO guest"
+            )
+        async with knowledge(visitor) as guest:
             found = await guest.retrieve("dogs truffles")
             (note,) = found.degraded
             assert note.startswith("text: words are ranked by bm25, not by ts_rank_cd (")

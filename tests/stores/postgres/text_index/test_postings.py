@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.indexes.base import Hits, LogPosition
-from lagotto.indexes.text_query import Match, Term, TextQuery, Word
+from lagotto.indexes.text_query import Every, Match, Phrase, Term, TextQuery, Without, Word
 from lagotto.stores.postgres.database import ReadTransaction
 from lagotto.stores.postgres.text_index import (
     AT_ONCE,
@@ -80,27 +80,34 @@ def test_the_server_reads_a_tsvector_as_it_was_meant(server_url: str) -> None:
             assert cursor.execute(asked, [phrase(some)]).fetchone() == (held,)
 
 
-@pytest.mark.parametrize("where", [None, Word(("a",))])
-async def test_scoring_of_rare_words_does_not_grow_with_the_base(where: Match | None) -> None:
-    """The same scores as where words are frequent, which is scored in another way."""
+@pytest.mark.parametrize(
+    "where", [None, Word(("a",)), Every((Without(Word(("a",))), Word(("b",)))), Phrase((("c",),))]
+)
+@pytest.mark.parametrize("chunks", [300, 20_000])
+async def test_scoring_does_not_grow_with_the_base(where: Match | None, chunks: int) -> None:
+    """Neither of rare words nor of those that half of the chunks hold."""
     chance = np.random.default_rng(0)
     postings = {}
     for word in "abc":
-        postings[word] = made = np.ones(300, RECORD)
-        made["key"] = chance.permutation(1_000)[:300]
-        made["count"], made["length"] = chance.integers(1, 5, 300), chance.integers(5, 90, 300)
+        postings[word] = made = np.ones(chunks, RECORD)
+        made["key"] = np.sort(chance.permutation(3 * chunks)[:chunks])
+        made["count"], made["length"] = (
+            chance.integers(1, 5, chunks),
+            chance.integers(5, 90, chunks),
+        )
     query = TextQuery(((Term("a"), Term("b", 0.5)), (Term("c"),)), where=where)
     found, sizes = [], []
-    for last_key in (1_000, 2_000_000):
-        known = Statistics(0, last_key, 5_000, 200_000, np.empty(0, np.int64))
+    for last_key in (3 * chunks, 50_000_000):
+        known = Statistics(0, last_key, 5 * chunks, 200_000, np.empty(0, np.int64))
         text = PostingsText(cast("ReadTransaction", None), known, LogPosition(0, 0), postings)
         tracemalloc.start()
         found.append(await text.search(query, k=50, allowed=None))
         sizes.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-        some = np.arange(0, 1_000, 7)
+        some = np.arange(0, 3 * chunks, 7)
         found.append(Hits(some, await text.scores(query, some)))
     for first, second in zip(found[:2], found[2:], strict=True):
         assert first.keys.tolist() == second.keys.tolist()
         assert first.scores.tolist() == second.scores.tolist()
-    assert where or sizes[1] < 1_000_000
+    assert len(found[0]) == 50
+    assert sizes[1] < 300 * chunks + 100_000

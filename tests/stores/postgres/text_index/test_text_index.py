@@ -181,19 +181,19 @@ async def test_more_candidates_are_kept_in_larger_graphs(
             ((found,),) = await graph_of(view).reader.rows("SHOW hnsw.ef_search")
             return int(found)
 
-    assert await kept() == database.FEWEST_KEPT
+    assert await kept() == database.FEWEST_CANDIDATES
     monkeypatch.setattr(vector_index, "FEWEST_UP_TO", 1)
     more = await kept()
-    assert database.FEWEST_KEPT < more <= vector_index.MOST_KEPT
+    assert database.FEWEST_CANDIDATES < more <= vector_index.MOST_CANDIDATES
     monkeypatch.undo()
-    assert await kept() == database.FEWEST_KEPT  # of the transaction, not of the connection
+    assert await kept() == database.FEWEST_CANDIDATES  # of the transaction, not of the connection
 
 
 @pytest.mark.parametrize(
     ("chunks", "kept"), [(0, 250), (100_000, 250), (1_000_000, 791), (10**9, 1000)]
 )
 def test_how_many_candidates_are_kept(chunks: int, kept: int) -> None:
-    assert vector_index.candidates_kept(chunks) == kept
+    assert vector_index.candidate_count(chunks) == kept
 
 
 @pytest.mark.parametrize(("vectors", "built"), [(9_999, False), (10_000, True)])

@@ -31,9 +31,9 @@ export async function ask(path, { method = "GET", body, signal } = {}) {
     if (error.name === "AbortError") throw error;
     throw new Problem({ status: 0, title: "No answer", detail: "The server can't be reached." });
   }
-  const found = await answer.json();
-  if (!answer.ok) throw new Problem(found);
-  return found;
+  const content = await answer.json();
+  if (!answer.ok) throw new Problem(content);
+  return content;
 }
 
 /** Requests of which only the latest counts: a new one cancels the one before. */

@@ -28,8 +28,8 @@ export function breakdownTable(hit, { narrow = false } = {}) {
   const rows = legs.map((leg) => {
     const { score, rank, normalised, weight, contribution, damping } = breakdown[leg];
     const damped = damping < 1 ? el("small", {}, ` damped × ${damping.toFixed(2)}`) : null;
-    const found = el("small", {}, `${score === null ? "–" : score.toFixed(4)}${rank ? `, rank ${rank}` : ""}`);
-    return el("tr", { class: leg }, el("th", { scope: "row" }, el("i", { class: "dot", "aria-hidden": "true" }), NAMES[leg], narrow ? found : null),
+    const figures = el("small", {}, `${score === null ? "–" : score.toFixed(4)}${rank ? `, rank ${rank}` : ""}`);
+    return el("tr", { class: leg }, el("th", { scope: "row" }, el("i", { class: "dot", "aria-hidden": "true" }), NAMES[leg], narrow ? figures : null),
       narrow ? null : [cell(score, 4), el("td", {}, rank ? String(rank) : "–")], cell(normalised, 4),
       el("td", {}, weight.toFixed(4), damped), cell(contribution, 4));
   });
@@ -43,16 +43,16 @@ export function breakdownTable(hit, { narrow = false } = {}) {
 
 function notes(hit) {
   const { fused_ends: ends, fused, rerank_score: reranked, rerank, rerank_mapped: mapped, rerank_share: share, boosted, boost_scale: scale } = hit.breakdown;
-  const found = [];
-  if (ends) found.push(`The sum of reciprocal ranks is ${fused.toFixed(5)}, on a scale from ${ends[0].toFixed(5)} (0) to ${ends[1].toFixed(5)} (1).`);
-  for (const [name, factor] of Object.entries(hit.breakdown.boosts ?? {})) found.push(`Boost ${name}: × ${factor.toFixed(4)}.`);
-  if (boosted !== null && boosted !== undefined) found.push(`The boosted score is ${boosted.toFixed(4)}${scale > 1 ? `, divided by ${scale.toFixed(4)}` : ""}.`);
+  const lines = [];
+  if (ends) lines.push(`The sum of reciprocal ranks is ${fused.toFixed(5)}, on a scale from ${ends[0].toFixed(5)} (0) to ${ends[1].toFixed(5)} (1).`);
+  for (const [name, factor] of Object.entries(hit.breakdown.boosts ?? {})) lines.push(`Boost ${name}: × ${factor.toFixed(4)}.`);
+  if (boosted !== null && boosted !== undefined) lines.push(`The boosted score is ${boosted.toFixed(4)}${scale > 1 ? `, divided by ${scale.toFixed(4)}` : ""}.`);
   if (reranked !== null && reranked !== undefined) {
-    found.push(`The reranker gave ${reranked.toFixed(4)} (${rerank.toFixed(4)} on its own scale)${share ? "." : ", which decides the order."}`);
+    lines.push(`The reranker gave ${reranked.toFixed(4)} (${rerank.toFixed(4)} on its own scale)${share ? "." : ", which decides the order."}`);
   }
-  if (share) found.push(`The score is ${(1 - share).toFixed(2)} × the fused score + ${share.toFixed(2)} × ${mapped.toFixed(4)}, the reranker's among these passages.`);
-  if (hit.child_id) found.push("A part of this passage was found; it is shown with what is around it.");
-  return found;
+  if (share) lines.push(`The score is ${(1 - share).toFixed(2)} × the fused score + ${share.toFixed(2)} × ${mapped.toFixed(4)}, the reranker's among these passages.`);
+  if (hit.child_id) lines.push("A part of this passage was found; it is shown with what is around it.");
+  return lines;
 }
 
 function cell(number, digits) {

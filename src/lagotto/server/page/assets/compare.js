@@ -11,9 +11,9 @@ export function arrows(first, second) {
 const ranks = (hits) => new Map(hits.map((hit) => [hit.chunk_id, hit.rank]));
 
 function moves(own, other, name) {
-  const found = new Map();
-  for (const [chunk, rank] of own) found.set(chunk, move(rank, other.get(chunk), name));
-  return found;
+  const byChunk = new Map();
+  for (const [chunk, rank] of own) byChunk.set(chunk, move(rank, other.get(chunk), name));
+  return byChunk;
 }
 
 function move(rank, there, name) {

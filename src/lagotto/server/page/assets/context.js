@@ -23,9 +23,9 @@ class ContextView {
     this.result = el("div", { class: "pack" });
     const changed = debounced(() => this.#ask(), 150);
     const input = (name, properties) => {
-      const made = el("input", { ...properties, oninput: () => { this.state.set({ [name]: made.value }, { replace: true }); changed(); } });
-      made.value = this.state.get(name) ?? properties.value ?? "";
-      return made;
+      const control = el("input", { ...properties, oninput: () => { this.state.set({ [name]: control.value }, { replace: true }); changed(); } });
+      control.value = this.state.get(name) ?? properties.value ?? "";
+      return control;
     };
     const query = input("q", { type: "search", class: "query", "aria-label": "Question", placeholder: "A question to collect evidence for", autocomplete: "off" });
     const budget = input("max_tokens", { type: "number", min: 1, max: 100000, step: 1, value: USUAL });
@@ -63,7 +63,7 @@ class ContextView {
       this.#bar(pack, most),
       trace.notes.map((note) => el("p", { class: "notice" }, note)),
       el("div", { class: "halves" },
-        el("section", { "aria-labelledby": "kept" }, el("h2", { id: "kept" }, "Kept"), el("ol", { class: "chunks" }, pack.selected_chunks.map(kept)),
+        el("section", { "aria-labelledby": "kept" }, el("h2", { id: "kept" }, "Kept"), el("ol", { class: "chunks" }, pack.selected_chunks.map(chunkItem)),
           el("h2", { id: "dropped" }, "Dropped"), dropped(trace.dropped)),
         this.#text(pack)),
     ];
@@ -91,7 +91,7 @@ class ContextView {
   }
 }
 
-function kept(chunk) {
+function chunkItem(chunk) {
   return el("li", {}, el("i", { class: `dot role-${chunk.role}`, "aria-hidden": "true" }),
     el("span", { class: "marker" }, `[${chunk.marker}]`), " ",
     el("a", { href: documentAddress(chunk) }, chunk.document_title || chunk.document_source || chunk.document_id),

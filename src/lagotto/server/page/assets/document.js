@@ -16,14 +16,14 @@ export async function show(main) {
   const cited = cite ? await ask(`/v1/resolve?${new URLSearchParams({ citation: cite })}`) : null;
   const [collection, id] = cite ? namesIn(cite) : [state.get("collection") ?? "default", state.get("id") ?? ""];
   const path = `${encodeURIComponent(id)}?${new URLSearchParams({ collection })}`;
-  const [found, { chunks }] = await Promise.all([ask(`/v1/documents/${path}`), ask(`/v1/chunks/${path}`)]);
-  document.title = `${found.title || found.source || found.id} – Lagotto`;
+  const [doc, { chunks }] = await Promise.all([ask(`/v1/documents/${path}`), ask(`/v1/chunks/${path}`)]);
+  document.title = `${doc.title || doc.source || doc.id} – Lagotto`;
   const around = neighbours(chunks, cited?.passage);
-  const text = new DocumentText(found, cited?.passage, around);
+  const text = new DocumentText(doc, cited?.passage, around);
   fill(main,
     el("div", { class: "with-side reading" },
-      el("aside", { class: "side", "aria-label": "Outline" }, outline(found, text), facts(found)),
-      el("article", { class: "reader" }, head(found, cited, cite), pager(around, found), text.element)));
+      el("aside", { class: "side", "aria-label": "Outline" }, outline(doc, text), facts(doc)),
+      el("article", { class: "reader" }, head(doc, cited, cite), pager(around, doc), text.element)));
   text.scrollToCited();
 }
 
@@ -32,14 +32,14 @@ function namesIn(cite) {
   return names.split("/").map(decodeURIComponent);
 }
 
-function head(found, cited, cite) {
+function head(doc, cited, cite) {
   const twin = cite
     ? `/v1/resolve?${new URLSearchParams({ citation: cite })}`
-    : `/v1/documents/${encodeURIComponent(found.id)}?${new URLSearchParams({ collection: found.collection })}`;
-  const where = { ...cited?.passage, document_source: found.source, document_title: found.title, collection: found.collection };
+    : `/v1/documents/${encodeURIComponent(doc.id)}?${new URLSearchParams({ collection: doc.collection })}`;
+  const where = { ...cited?.passage, document_source: doc.source, document_title: doc.title, collection: doc.collection };
   const button = cite ? el("button", { type: "button", class: "quiet small", onclick: () => copy(cite, button) }, "Copy citation") : null;
   return el("header", {},
-    el("h1", {}, found.title || found.source || found.id),
+    el("h1", {}, doc.title || doc.source || doc.id),
     whereabouts(where),
     el("p", { class: "acts" }, button, el("a", { href: twin }, "JSON")),
     cited?.changed ? changed(cited) : null);
@@ -62,10 +62,10 @@ function neighbours(chunks, passage) {
   };
 }
 
-function pager({ before, after }, found) {
+function pager({ before, after }, doc) {
   if (!before && !after) return null;
   const to = (chunk, text, rel) => chunk
-    ? el("a", { href: documentAddress({ ...chunk, collection: found.collection, document_id: found.id }), rel }, text) : el("span");
+    ? el("a", { href: documentAddress({ ...chunk, collection: doc.collection, document_id: doc.id }), rel }, text) : el("span");
   return el("nav", { class: "pager", "aria-label": "Neighbouring passages" }, to(before, "← Passage before", "prev"), to(after, "Passage after →", "next"));
 }
 
@@ -79,30 +79,30 @@ function outline({ headings, pages }, text) {
       el("li", { class: `level-${Math.min(level, 4)}` }, el("a", { href: `#at-${start}`, onclick: () => text.reveal(start) }, title)))));
 }
 
-function facts(found) {
-  const rows = [["Collection", found.collection], ["Id", found.id], ["Kind", found.kind], ["Language", found.language], ["Source", found.source],
-    ...Object.entries(found.metadata).map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)])];
+function facts(doc) {
+  const rows = [["Collection", doc.collection], ["Id", doc.id], ["Kind", doc.kind], ["Language", doc.language], ["Source", doc.source],
+    ...Object.entries(doc.metadata).map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)])];
   return el("details", { class: "panel facts" }, el("summary", {}, "About this document"),
     el("dl", {}, rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])));
 }
 
 /** The text, cut where a heading, a page, the cited passage or a neighbour starts or ends. */
 class DocumentText {
-  constructor(found, passage, { before, after }) {
-    this.element = el("div", { class: "document-text", lang: found.language, dir: "auto", tabindex: "-1" });
-    const at = unitsOf(found.text);
+  constructor(doc, passage, { before, after }) {
+    this.element = el("div", { class: "document-text", lang: doc.language, dir: "auto", tabindex: "-1" });
+    const at = unitsOf(doc.text);
     const span = (region) => (region ? [at(region.start), at(region.end)] : null);
     const spans = { cited: span(passage), before: span(before), after: span(after) };
-    const anchors = new Map([...found.headings, ...found.pages].map(({ start }) => [at(start), start]));
-    const headings = new Map(found.headings.map(({ start, level }) => [at(start), level]));
-    const pages = new Map(found.pages.map(({ start, number, label }) => [at(start), label ?? number]));
-    const cuts = new Set([0, found.text.length, ...anchors.keys(), ...Object.values(spans).filter(Boolean).flat()]);
-    for (const start of headings.keys()) cuts.add(lineEnd(found.text, start));
+    const anchors = new Map([...doc.headings, ...doc.pages].map(({ start }) => [at(start), start]));
+    const headings = new Map(doc.headings.map(({ start, level }) => [at(start), level]));
+    const pages = new Map(doc.pages.map(({ start, number, label }) => [at(start), label ?? number]));
+    const cuts = new Set([0, doc.text.length, ...anchors.keys(), ...Object.values(spans).filter(Boolean).flat()]);
+    for (const start of headings.keys()) cuts.add(lineEnd(doc.text, start));
     const sorted = [...cuts].sort((a, b) => a - b);
-    const ends = new Set([...headings.keys()].map((start) => lineEnd(found.text, start)));
+    const ends = new Set([...headings.keys()].map((start) => lineEnd(doc.text, start)));
     const flows = ([from, , kind]) => kind !== "soft" || !(ends.has(from) || anchors.has(from + 1));
-    const isProse = found.text.length < MOST_FLOWING && found.kind !== "code";
-    const quiet = isProse ? quietParts(found.text).filter(flows) : [];
+    const isProse = doc.text.length < MOST_FLOWING && doc.kind !== "code";
+    const quiet = isProse ? quietParts(doc.text).filter(flows) : [];
     let reached = 0; // the first quiet part that may be in the next piece
     sorted.slice(0, -1).forEach((start, index) => {
       if (pages.has(start)) this.element.append(el("span", { class: "page-mark" }, `Page ${pages.get(start)}`));
@@ -110,7 +110,7 @@ class DocumentText {
       while (reached < quiet.length && quiet[reached][1] <= start) reached += 1;
       let after = reached;
       while (after < quiet.length && quiet[after][0] < end) after += 1;
-      this.element.append(piece(flowing(found.text.slice(start, end), start, quiet.slice(reached, after)), {
+      this.element.append(piece(flowing(doc.text.slice(start, end), start, quiet.slice(reached, after)), {
         anchor: anchors.get(start), level: headings.get(start), kind: kindOf(start, spans),
       }));
     });

@@ -153,12 +153,12 @@ class DocumentList {
     if (collection) params.set("collection", collection);
     this.twin.setAttribute("href", `/v1/documents?${params}`);
     if (this.after) params.set("after", this.after);
-    const found = await ask(`/v1/documents?${params}`);
+    const answer = await ask(`/v1/documents?${params}`);
     if (!this.after) fill(this.rows);
-    this.rows.append(...found.documents.map((item) => this.#row(item)));
+    this.rows.append(...answer.documents.map((item) => this.#row(item)));
     if (!this.rows.childElementCount) this.rows.append(el("li", { class: "hint" }, "No documents."));
-    this.after = found.next;
-    this.more.hidden = !found.next;
+    this.after = answer.next;
+    this.more.hidden = !answer.next;
   }
 
   #row({ id, collection, title, source, kind, language }) {

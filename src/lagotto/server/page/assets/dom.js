@@ -4,16 +4,16 @@ const SAFE_ADDRESS = /^(?:\/(?!\/)|\?|#|https?:\/\/)/i;
 
 /** An element. Names with `on` are listeners; `href` is left out unless it is a web address. */
 export function el(tag, properties = {}, ...children) {
-  const made = document.createElement(tag);
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (name === "href") setAddress(made, String(value));
-    else if (name === "value") made.value = value;
-    else made.setAttribute(name, value === true ? "" : value);
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "href") setAddress(element, String(value));
+    else if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : value);
   }
-  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
-  return made;
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
 }
 
 function setAddress(element, address) {
@@ -34,9 +34,9 @@ export function labelled(text, control, properties = {}) {
 
 /** A select with options [value, text]. */
 export function choice(options, chosen, properties = {}) {
-  const made = el("select", properties, options.map(([value, text]) => el("option", { value }, text)));
-  if (options.some(([value]) => value === chosen)) made.value = chosen;
-  return made;
+  const select = el("select", properties, options.map(([value, text]) => el("option", { value }, text)));
+  if (options.some(([value]) => value === chosen)) select.value = chosen;
+  return select;
 }
 
 /** Set a CSS variable; the policy of the page has no room for style attributes. */

@@ -19,10 +19,10 @@ export class Filters {
   async load() {
     if (!this.element.open) return;
     const collection = this.state.get("collection");
-    const found = await ask(`/v1/fields${collection ? `?${new URLSearchParams({ collection })}` : ""}`);
-    this.fields = found.fields.filter(({ name, values_total: total, documents }) => !HIDDEN.includes(name) && (total < documents || total <= FEW));
-    this.complete = found.complete;
-    this.counted = found.counted;
+    const answer = await ask(`/v1/fields${collection ? `?${new URLSearchParams({ collection })}` : ""}`);
+    this.fields = answer.fields.filter(({ name, values_total: total, documents }) => !HIDDEN.includes(name) && (total < documents || total <= FEW));
+    this.complete = answer.complete;
+    this.counted = answer.counted;
     this.draw();
   }
 

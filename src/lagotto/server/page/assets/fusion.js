@@ -25,6 +25,7 @@ export function canFuse(answer, scoring) {
     settings.boost?.length ||
     settings.diversity.mmr !== null ||
     settings.diversity.per_document !== null ||
+    settings.diversity.copies === "once" ||
     answer.hits.some((hit) => hit.child_id || hit.parent_id);
   return samePattern && sameMethod && !laterStages;
 }

@@ -27,9 +27,9 @@ export function summary(text, spans) {
       const shown = mark ? marked(line.slice(mark), moved(inside, -mark)) : ROW.test(line) ? cells(line, inside) : marked(line, inside);
       if (!shown.length) continue; // a row of empty cells
       const inner = /^\s{2,}\S/.test(line) && !mark;
-      const made = el(mark ? "b" : "span", { class: inner ? "line inner" : "line" }, shown);
-      lines.push(made);
-      open = mark || ROW.test(line) ? null : made;
+      const block = el(mark ? "b" : "span", { class: inner ? "line inner" : "line" }, shown);
+      lines.push(block);
+      open = mark || ROW.test(line) ? null : block;
     }
   }
   return lines;
@@ -77,9 +77,9 @@ export function quietParts(text) {
 function linesOf(text) {
   let start = 0;
   return text.split("\n").map((line) => {
-    const found = { line, start };
+    const entry = { line, start };
     start += line.length + 1;
-    return found;
+    return entry;
   });
 }
 

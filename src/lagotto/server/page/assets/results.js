@@ -113,15 +113,15 @@ export class ResultList {
   }
 
   #passage(hit) {
-    const found = hit.highlights?.length ? inUnits(hit.content, hit.highlights) : wordSpans(hit.content, this.words);
-    const cut = excerpt(hit.content, found, SHOWN);
+    const spans = hit.highlights?.length ? inUnits(hit.content, hit.highlights) : wordSpans(hit.content, this.words);
+    const cut = excerpt(hit.content, spans, SHOWN);
     const lines = summary(cut.text, cut.spans);
     if (cut.before) lines.at(0)?.prepend("… ");
     if (cut.after) lines.at(-1)?.append(" …");
     const text = el("p", { class: "passage", dir: "auto" }, lines);
     if (!cut.before && !cut.after) return text;
     const whole = el("button", { type: "button", class: "link", "aria-expanded": "false", onclick: () => {
-      fill(text, marked(hit.content, found));
+      fill(text, marked(hit.content, spans));
       text.classList.add("whole");
       whole.remove();
     } }, "Whole passage");

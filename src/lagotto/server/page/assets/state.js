@@ -31,18 +31,18 @@ export class State {
 
   /** The parameters of a search: side A, or what B shares with it and has of its own. */
   search(side = "a") {
-    const found = new URLSearchParams();
+    const params = new URLSearchParams();
     for (const [name, value] of this.params) {
       if (!OF_PAGE.includes(name) && !name.startsWith(SIDE_B) && (side === "a" || isShared(name))) {
-        found.set(name, value);
+        params.set(name, value);
       }
     }
     if (side === "b") {
       for (const [name, value] of this.params) {
-        if (name.startsWith(SIDE_B)) found.set(name.slice(SIDE_B.length), value);
+        if (name.startsWith(SIDE_B)) params.set(name.slice(SIDE_B.length), value);
       }
     }
-    return found;
+    return params;
   }
 
   /** The names of parameters of one side. */

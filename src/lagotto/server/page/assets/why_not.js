@@ -60,10 +60,10 @@ export class WhyNot {
     params.set("document", id);
     if (home) params.set("collection", home);
     try {
-      const found = await this.latest.ask(`/v1/why-not?${params}`);
-      if (found === null) return;
-      fill(this.answer, el("p", {}, el("strong", {}, found.found ? "It is there: " : ""), `${found.reason}.`),
-        found.breakdown ? breakdownTable({ breakdown: found.breakdown }, { narrow: true }) : null);
+      const answer = await this.latest.ask(`/v1/why-not?${params}`);
+      if (answer === null) return;
+      fill(this.answer, el("p", {}, el("strong", {}, answer.found ? "It is there: " : ""), `${answer.reason}.`),
+        answer.breakdown ? breakdownTable({ breakdown: answer.breakdown }, { narrow: true }) : null);
     } catch (error) {
       fill(this.answer, el("p", { class: "problem" }, error.message));
     }
