@@ -1,14 +1,23 @@
-"""Valid files of every format that has a reader, small and made here, for the fuzzer to mutate."""
+"""Valid files of every format that has a reader, for the fuzzer to mutate.
+
+Archives are made of small parts: in those of the libraries, few bytes are ever read.
+"""
 
 from __future__ import annotations
 
-import json
-import zipfile
+import sys
 from functools import cache
 from importlib.resources import files
-from io import BytesIO
+from pathlib import Path
 
 from lagotto.readers.formats import SUFFIXES
+
+sys.path.append(str(Path(__file__).parent.parent))  # the sample files of the tests, in tests/
+
+from tests.readers.samples import NOTEBOOK, make_zip
+from tests.readers.test_contract import SAMPLES
+
+__all__ = ["NOTEBOOK", "PARTS", "make_zip", "samples"]
 
 RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 ODF = "urn:oasis:names:tc:opendocument:xmlns"
@@ -85,108 +94,16 @@ b:number-columns-repeated="2"><t:p>oak</t:p></b:table-cell></b:table-row></b:tab
         "o/a b.xhtml": "<html><body><h1>Dogs</h1><p>They find truffles.</p></body></html>",
     },
 }
-MAIL = b"""From: Ann <ann@example.org>
-To: =?utf-8?q?B=C3=B6b?= <bob@example.org>, "C, D" <c@example.org>
-Date: Mon, 06 May 2024 07:08:09 +0200
-Subject: =?koi8-r?B?68/by8k=?= dogs
-Message-ID: <1@example.org>
-Content-Type: multipart/mixed; boundary="b"
-
---b
-Content-Type: multipart/alternative; boundary="c"
-
---c
-Content-Type: text/plain; charset="iso-8859-1"
-Content-Transfer-Encoding: quoted-printable
-
-Dogs find tr=FCffles.
---c
-Content-Type: text/html
-
-<p>Dogs <b>find</b></p>
---c--
---b
-Content-Type: text/csv; name*=utf-8''a%20b.csv
-Content-Disposition: attachment; filename="a.csv"
-Content-Transfer-Encoding: base64
-
-aWQsdGV4dAoxLG9uZQo=
---b
-Content-Type: message/rfc822
-
-Subject: inner
-
-Inner text.
---b--
-"""
-RST = b"""====
-Dogs
-====
-
-:Author: Ann
-
-Truffles
---------
-
-=====  =====
-a      b
-=====  =====
-1      2
-=====  =====
-
-- one
-- two
-
-Code::
-
-    dig()
-
-+---+
-| a |
-+---+
-"""
-NOTEBOOK = {
-    "cells": [
-        {"cell_type": "markdown", "source": ["# Dogs\n", "\n- a\n- b\n"]},
-        {"cell_type": "code", "source": "dig()", "outputs": [{"text": "found"}]},
-    ],
-    "metadata": {"language_info": {"name": "python"}},
-}
-TEXTS: dict[str, list[bytes]] = {
-    "text": [b"A water dog.\n\nIt finds truffles.\n"],
-    "code": [b"class A:\n    def f(self):\n        return 1\n"],
-    "jsonl": [b'{"id": 1, "text": "one", "year": 2020}\n{"text": "two"}\n'],
-    "csv": [b'id,text,year\n1,"one, two",2020\n2,three,\n'],
-    "rst": [RST],
-    "notebook": [json.dumps(NOTEBOOK).encode()],
-    "subtitles": [
-        b"1\n00:00:01,000 --> 00:00:02,000\nDogs <i>dig</i>.\n\n"
-        b"2\n00:02:03,000 --> 00:02:04,000\nA",
-        b"WEBVTT\n\nNOTE no\n\na\n00:01.000 --> 00:02.000\n<v Ann>Dogs &amp; roots</v>\n",
-    ],
-    "mail": [MAIL],
-    "mailbox": [b"From a Mon May 6\n" + MAIL + b"\nFrom b Mon May 6\nSubject: x\n\n>From y\n"],
-}
-
-
-def packed(parts: dict[str, bytes]) -> bytes:
-    """A zip archive of these parts."""
-    stream = BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in parts.items():
-            archive.writestr(name, data)
-    return stream.getvalue()
 
 
 @cache
 def samples() -> dict[str, list[bytes]]:
-    """Valid files of each format; those of the demo are among them."""
-    found = {name: list(TEXTS.get(name, ())) for name in SUFFIXES}
+    """Valid files of each format: those of the tests, of PARTS, and of the demo."""
+    found = {name: [sample] for name, sample in SAMPLES.items()}
     for name, parts in PARTS.items():
-        found[name].append(packed({part: text.encode() for part, text in parts.items()}))
+        found[name].append(make_zip(dict(parts)))
     by_suffix = {suffix: name for name, known in SUFFIXES.items() for suffix in known}
     for file in (files("lagotto.demo") / "corpus").iterdir():
-        name = by_suffix.get("." + file.name.rpartition(".")[2], "")
-        if name:
-            found[name].append(file.read_bytes())
+        if reader := by_suffix.get("." + file.name.rpartition(".")[2]):
+            found[reader].append(file.read_bytes())
     return found

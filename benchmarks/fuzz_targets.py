@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import Any, get_args
 
-from fuzz_samples import NOTEBOOK, PARTS, packed, samples
+from fuzz_samples import NOTEBOOK, PARTS, make_zip, samples
 from lagotto import Document, KnowledgeBase
 from lagotto.context import check_answer, resolve
 from lagotto.context.cite import CitationKey
@@ -110,7 +110,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 def read_mutated(chance: random.Random, *, name: str) -> None:
     """A reader gives documents with right spans, or a ReadError."""
     if name in PARTS and chance.random() < 0.7:
-        data = packed(mutated_parts(PARTS[name], chance))
+        data = make_zip(mutated_parts(PARTS[name], chance))
     elif name == "notebook" and chance.random() < 0.7:
         data = json.dumps(_other_json(NOTEBOOK, chance)).encode()
     else:
@@ -122,16 +122,16 @@ def read_mutated(chance: random.Random, *, name: str) -> None:
             result.model_dump_json()
 
 
-def mutated_parts(parts: dict[str, str], chance: random.Random) -> dict[str, bytes]:
+def mutated_parts(parts: dict[str, str], chance: random.Random) -> dict[str, bytes | str]:
     """The parts of an archive, most of them as they were: a mutated archive is hardly ever read."""
-    made = {part: text.encode() for part, text in parts.items()}
+    made: dict[str, bytes | str] = {**parts}
     for part in chance.sample(sorted(made), chance.choice([1, 1, 2])):
         if chance.random() < 0.1:
             del made[part]
         elif chance.random() < 0.7:
-            made[part] = _other_xml(made[part], chance)
+            made[part] = _other_xml(parts[part].encode(), chance)
         else:
-            made[part] = mutated(made[part], chance)
+            made[part] = mutated(parts[part].encode(), chance)
     return made
 
 

@@ -194,6 +194,8 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
     """Where two answers differ; numbers may by as much as the tolerance."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in sorted({*before, *after}):
+            if (name in before) != (name in after) and not (before.get(name) or after.get(name)):
+                continue  # one version lacks the field, and it says nothing
             yield from differences(before.get(name), after.get(name), f"{path}.{name}")
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, pair in enumerate(zip(before, after, strict=True)):

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -51,12 +52,14 @@ class EmbeddedCorpus(Corpus):
 
 
 @contextmanager
-def serving(location: str, *, workers: int = 1, batching: bool = True) -> Iterator[tuple[str, int]]:
+def serving(
+    location: str, *, workers: int = 1, batching: bool = True, concurrency: int = 64, key: str = ""
+) -> Iterator[tuple[str, int]]:
     """A server on the base; its address, and the id of its process, or of that of its workers."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     settings = ServerSettings(
-        location=location, port=port, workers=workers, batching=batching, concurrency=64
+        location=location, port=port, workers=workers, batching=batching, concurrency=concurrency
     )
     url = f"http://127.0.0.1:{port}"
     process = subprocess.Popen(
@@ -68,7 +71,8 @@ def serving(location: str, *, workers: int = 1, batching: bool = True) -> Iterat
     try:
         _wait_until_ready(process, url)
         for _ in range(8 * workers):  # each worker loads its model and its indexes
-            httpx.post(f"{url}/v1/retrieve", json={"query": "warm up"}, timeout=60)
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            httpx.post(f"{url}/v1/retrieve", json={"query": "warm up"}, headers=headers, timeout=60)
         yield url, process.pid
     finally:
         process.send_signal(signal.SIGTERM)
@@ -88,10 +92,11 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
         time.sleep(0.1)
 
 
-def post(url: str, path: str, body: object) -> bytes:
+def post(url: str, path: str, body: object, key: str = "") -> bytes:
     """The bytes of a request with a body of JSON."""
     data = json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\n"
+    head += f"Authorization: Bearer {key}\r\n" * bool(key)
     return (
         f"{head}Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode()
         + data
@@ -200,3 +205,12 @@ def _megabytes(pid: int, field: str) -> float:
 def _children(pid: int) -> list[int]:
     path = Path(f"/proc/{pid}/task/{pid}/children")
     return [int(each) for each in path.read_text().split()]
+
+
+def print_table(rows: list[dict[str, Any]]) -> None:
+    """Rows as a Markdown table; what a row does not have is left out of it."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [names, ["---"] * len(names)]
+    lines += [[str(row.get(name, "")) for name in names] for row in rows]
+    for line in lines:
+        print(f"| {' | '.join(line)} |")

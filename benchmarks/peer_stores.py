@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,12 @@ class Peer:
 
     def __init__(self, folder: Path, data: dict[str, Any]) -> None:
         self.folder, self.data = folder, data
+
+    def rows(self) -> Iterator[tuple[int, str, Any, int]]:
+        """Each row with its text, vector and group."""
+        columns = zip(self.data["texts"], self.data["vectors"], self.data["groups"], strict=True)
+        for row, (text, vector, group) in enumerate(columns):
+            yield row, text, vector, int(group)
 
     def build(self) -> None:
         """Everything into a new index on the disk."""
@@ -74,9 +82,7 @@ class Lagotto(Peer):
 
         vectors = dict(zip(self.data["texts"], self.data["vectors"], strict=True))
 
-        first = self.data["vectors"][
-            0
-        ]  # for windows of the few rows with more tokens than it takes
+        first = self.data["vectors"][0]  # for windows of the few rows with more tokens
 
         class Vectors:
             info = EmbedderInfo(
@@ -100,19 +106,13 @@ class Lagotto(Peer):
     def build(self) -> None:
         from lagotto import Document
 
+        documents = (
+            Document(id=str(row), text=text, metadata={"group": group})
+            for row, text, _, group in self.rows()
+        )
         with self._base() as base:
-            for start in range(0, len(self.data["texts"]), 5000):
-                batch = range(start, min(start + 5000, len(self.data["texts"])))
-                base.add(
-                    *[
-                        Document(
-                            id=str(row),
-                            text=self.data["texts"][row],
-                            metadata={"group": int(self.data["groups"][row])},
-                        )
-                        for row in batch
-                    ]
-                )
+            while batch := list(islice(documents, 5000)):
+                base.add(*batch)
 
     def open(self) -> None:
         self._open = self._base()
@@ -169,8 +169,8 @@ class ByHand(Peer):
     def build(self) -> None:
         index = self._index()
         writer = index.writer(100_000_000, 1)
-        for row, text in enumerate(self.data["texts"]):
-            writer.add_document(self._document(row, text, int(self.data["groups"][row])))
+        for row, text, _, group in self.rows():
+            writer.add_document(self._document(row, text, group))
         writer.commit()
         writer.wait_merging_threads()
         numpy = library("numpy")
@@ -227,11 +227,8 @@ class LanceDB(Peer):
 
     def build(self) -> None:
         database = library("lancedb").connect(str(self.folder))
-        columns = zip(self.data["texts"], self.data["vectors"], self.data["groups"], strict=True)
-        rows = [
-            {"row": row, "text": text, "vector": vector, "group": int(group)}
-            for row, (text, vector, group) in enumerate(columns)
-        ]
+        names = ("row", "text", "vector", "group")
+        rows = [dict(zip(names, row, strict=True)) for row in self.rows()]
         table = database.create_table("rows", rows)
         table.create_fts_index("text")
         table.create_scalar_index("group")
@@ -279,11 +276,9 @@ class Txtai(Peer):
         return library("txtai").Embeddings(**settings, hybrid=True)
 
     def build(self) -> None:
-        rows = zip(self.data["texts"], self.data["groups"], strict=True)
         embeddings = self._embeddings()
         embeddings.index(
-            (row, {"text": text, "group": int(group)}, None)
-            for row, (text, group) in enumerate(rows)
+            (row, {"text": text, "group": group}, None) for row, text, _, group in self.rows()
         )
         transform = embeddings.config.pop("transform")
         embeddings.save(str(self.folder / "index"))
@@ -358,16 +353,12 @@ class Haystack(Peer):
         store = library("haystack.document_stores.in_memory").InMemoryDocumentStore(
             embedding_similarity_function="cosine"
         )
-        columns = zip(self.data["texts"], self.data["vectors"], self.data["groups"], strict=True)
         store.write_documents(
             [
                 document(
-                    id=str(row),
-                    content=text,
-                    embedding=vector.tolist(),
-                    meta={"group": int(group)},
+                    id=str(row), content=text, embedding=vector.tolist(), meta={"group": group}
                 )
-                for row, (text, vector, group) in enumerate(columns)
+                for row, text, vector, group in self.rows()
             ]
         )
         store.save_to_disk(str(self.folder / "store.json"))
@@ -407,12 +398,11 @@ class LlamaIndex(Peer):
 
     def build(self) -> None:
         schema, core = library("llama_index.core.schema"), library("llama_index.core")
-        columns = zip(self.data["texts"], self.data["vectors"], self.data["groups"], strict=True)
         nodes = [
             schema.TextNode(
-                id_=str(row), text=text, embedding=vector.tolist(), metadata={"group": int(group)}
+                id_=str(row), text=text, embedding=vector.tolist(), metadata={"group": group}
             )
-            for row, (text, vector, group) in enumerate(columns)
+            for row, text, vector, group in self.rows()
         ]
         index = core.VectorStoreIndex(nodes, embed_model=self._model())
         index.storage_context.persist(str(self.folder / "index"))
@@ -465,9 +455,7 @@ class LangChain(Peer):
         store = library("langchain_community.vectorstores").FAISS.from_embeddings(
             list(pairs),
             self._model(),
-            metadatas=[
-                {"row": row, "group": int(group)} for row, group in enumerate(self.data["groups"])
-            ],
+            metadatas=[{"row": row, "group": group} for row, _, _, group in self.rows()],
         )
         store.save_local(str(self.folder / "faiss"))
         with (self.folder / "texts").open("wb") as file:
@@ -492,10 +480,9 @@ class LangChain(Peer):
             str(self.folder / "faiss"), self._model(), allow_dangerous_deserialization=True
         )
         bm25 = library("langchain_community.retrievers").BM25Retriever
-        groups = enumerate(self.data["groups"])
         with (self.folder / "texts").open("rb") as file:
             texts = pickle.load(file)
-        metadatas = [{"row": row, "group": int(group)} for row, group in groups]
+        metadatas = [{"row": row, "group": group} for row, _, _, group in self.rows()]
         self._words = bm25.from_texts(texts, metadatas=metadatas)
         self._ensemble = library("langchain_classic.retrievers").EnsembleRetriever
 
@@ -568,18 +555,9 @@ class Qdrant(Peer):
             "rows", vectors_config={"near": near}, sparse_vectors_config={"words": words}
         )
         self._client.create_payload_index("rows", "group", models.PayloadSchemaType.INTEGER)
-        for start in range(0, len(self.data["texts"]), 500):
-            batch = range(start, min(start + 500, len(self.data["texts"])))
-            points = [
-                self._point(
-                    row,
-                    self.data["texts"][row],
-                    self.data["vectors"][row],
-                    int(self.data["groups"][row]),
-                )
-                for row in batch
-            ]
-            self._client.upsert("rows", points, wait=True)
+        points = (self._point(*row) for row in self.rows())
+        while batch := list(islice(points, 500)):
+            self._client.upsert("rows", batch, wait=True)
         while str(self._client.get_collection("rows").status.value) != "green":
             time.sleep(0.5)
 
