@@ -464,6 +464,20 @@ async def test_what_is_done_is_not_done_again_by_another_process(base: Base) -> 
     assert await setting.values.items(UPLOAD) == []
 
 
+async def test_what_a_process_that_died_did_not_remove_goes_with_the_task(base: Base) -> None:
+    """It stored that a file is done, and was killed before it removed what had been sent."""
+    setting, base.held = Setting(base), set()
+    task = await setting.queue.submit(FILES, Access())
+    version, stored = await setting.queue.get(task.id, Access())
+    done = stored.changed(**stored.in_state("succeeded")).changed(state="processing")
+    assert await setting.queue.put(done, expected=version)
+    running = asyncio.create_task(setting.worker().run())
+    await setting.until(task, lambda stored: stored.task.state == "succeeded")
+    await died(running)
+    assert base.begun == []
+    assert await setting.values.items(UPLOAD) == []
+
+
 async def test_a_task_that_is_worked_on_is_left_alone(base: Base) -> None:
     setting = Setting(base, lease=600)
     await setting.queue.submit(FILES, Access())

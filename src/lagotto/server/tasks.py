@@ -427,6 +427,8 @@ class TaskRun:
             if file.state not in FINAL:
                 await self._check_key()
                 await self._do(index, file)
+            # Also of a file that a process finished and died before it removed what was sent.
+            await self._queue.values.remove(UPLOAD, file_name(self._stored.task.id, index))
         files = self._stored.task.files
         failed = all(file.state == "failed" for file in files)
         await self._save(state="failed" if failed else "succeeded")
@@ -455,7 +457,6 @@ class TaskRun:
         done = file.model_copy(update={"state": state, "report": report})
         files = self._with_file(index, done).task.files
         await self._save(files=files, report=sum_reports(each.report for each in files))
-        await self._queue.values.remove(UPLOAD, name)
 
     def _with_file(self, index: int, file: TaskFile) -> StoredTask:
         files = self._stored.task.files
