@@ -235,9 +235,13 @@ def test_collecting_garbage_holds_up_no_answer(
     settings = ServerSettings(location=str(tmp_path / "kb.db"))
     monkeypatch.setenv(serve.VARIABLE, settings.model_dump_json())
     monkeypatch.setattr(serve, "LOGGER", logging.Logger("own"))
-    app = serve.app_of_environment()
+    thresholds, interval = gc.get_threshold(), sys.getswitchinterval()
     try:
-        with TestClient(app):
+        with TestClient(serve.app_of_environment()):
             assert len(gc.get_objects()) < 10_000 < gc.get_freeze_count()
+            assert gc.get_threshold()[2] >= 100 * thresholds[2]
+            assert sys.getswitchinterval() < interval
     finally:
         gc.unfreeze()
+        gc.set_threshold(*thresholds)
+        sys.setswitchinterval(interval)

@@ -18,7 +18,7 @@ from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import CitationKey, cited
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, storable
 from lagotto.errors import CitationError
-from lagotto.filters import And, Eq, Filter, Or, conditions, field_name, matches, parse_filter
+from lagotto.filters import And, Eq, Not, Or, field_name, matches, parse_filter
 from lagotto.prefs import RetrievalPrefs, SearchRequest
 from lagotto.results import Results, RetrievalStats
 from lagotto.retrieval.explain import strict_error
@@ -124,8 +124,10 @@ class ScopedBase(BaseVerbs):
 
         These settings are shown to the caller; what runs is narrowed by its visibility.
         """
+        limits = self._settings
+        check_filter(request.settings.get("filters"), limits)
         request = request.resolve(self._base.prefs)
-        prefs, limits = request.preferences, self._settings
+        prefs = request.preferences
         judged = prefs.rerank.candidates
         counts = {
             "top_k": prefs.top_k,
@@ -140,7 +142,6 @@ class ScopedBase(BaseVerbs):
         if len(prefs.query_text) > limits.max_query:
             most = f"longer than {limits.max_query} characters, the most here"
             raise invalid_field("query", most)
-        check_filter(prefs.filters, limits)
         if prefs.rerank.reranker is not None and prefs.rerank.enabled:
             check_reranker(prefs.rerank.reranker, limits)
         dimension = self._base.embedder.info.dimension
@@ -344,12 +345,28 @@ def public(note: str) -> str:
     return message if bracket and note.endswith(")") else note
 
 
-def check_filter(where: Filter, settings: ServerSettings) -> None:
-    """Raise a problem for a filter of more conditions than requests may have."""
+def check_filter(filters: object, settings: ServerSettings) -> None:
+    """Raise a problem for the JSON form of a filter with more conditions than requests may have.
+
+    Before it is parsed, which takes a second for 40,000.
+    """
     most = settings.max_conditions
-    if sum(1 for _ in islice(conditions(where), most + 1)) > most:
+    if sum(1 for _ in islice(_conditions(filters), most + 1)) > most:
         detail = f"more than {most} conditions, the most here; use $in for values"
         raise invalid_field("filters", detail)
+
+
+def _conditions(filters: object) -> Iterator[object]:
+    parts = [filters]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts.extend(part)
+        for key, value in part.items() if isinstance(part, Mapping) else ():
+            if key in (And.operator, Or.operator, Not.operator):
+                parts.append(value)
+            else:
+                yield from value if isinstance(value, Mapping) else [key]
 
 
 def check_reranker(name: str, settings: ServerSettings) -> None:

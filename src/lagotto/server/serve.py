@@ -37,6 +37,11 @@ SWITCH_INTERVAL = 0.0005
 gives way at each read and write, and waited for every thread that was at work each time. Under 8
 clients that highlight a thousand hits, /healthz took 70 ms and takes 21 (`benchmarks attacks`)."""
 
+COLLECTIONS = (700, 10, 1_000)
+"""Thresholds of the garbage collector, the last one a hundred times the usual: a look through all
+objects stops every thread, for 60 to 230 ms when 8 clients have a thousand hits highlighted, and
+came once a second (`benchmarks attacks`). What is part of no cycle is freed without it."""
+
 HEADER_TIMEOUT = 10.0
 """Seconds for the first line and the headers of a request."""
 
@@ -131,6 +136,7 @@ def app_of_environment() -> Starlette:
     """The application with the settings that `serve` has put into the environment."""
     limit_arenas()
     sys.setswitchinterval(SWITCH_INTERVAL)
+    gc.set_threshold(*COLLECTIONS)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
     LOGGER.handlers[:] = [handler]

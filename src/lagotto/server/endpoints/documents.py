@@ -71,9 +71,10 @@ def _parsed(cursor: str) -> tuple[str, str]:
 
 
 def _checked(filters: str | dict[str, Any] | None, settings: ServerSettings) -> Filter:
-    where = parse_filter(filters)
-    check_filter(where, settings)
-    return where
+    if isinstance(filters, str):
+        filters = parse_filter(filters).to_json()
+    check_filter(filters, settings)
+    return parse_filter(filters)
 
 
 class DocumentQuery(Record):
