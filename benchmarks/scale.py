@@ -1,14 +1,14 @@
 """Speed, recall and size of a base as it grows, with synthetic texts and vectors.
 
     python benchmarks scale [--store sqlite|postgresql|...] [--chunks 10000,100000,1000000]
-                            [--queries 100] [--text-index tantivy|fts5]
+                            [--queries 100] [--text-index tantivy|fts5] [--plot FILE]
 
 Texts, vectors and queries are those of synthetic.py, so that no embedding is measured. Filters let
 through 10 %, 1 %, and the query's own topic. Milliseconds of CPU and of wall time; recall against
 an exact scan. CPU time is this process's, without that of servers, which are started for the
 occasion: `server_cpu` is theirs, the mean of a search. `servers` are their CPU time until they rest
 after the build, what they keep on the disk then, and their memory after the searches. Stores with
-indexes on Qdrant are named in places.py.
+indexes on Qdrant are named in places.py. `--plot` draws the CPU time of searches as SVG.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import argparse
 import asyncio
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -170,11 +171,55 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--store", choices=PLACES, default="sqlite")
     parser.add_argument("--text-index", choices=["tantivy", "fts5"])
+    parser.add_argument("--plot", type=Path, help="an SVG file")
     options = parser.parse_args()
+    searches = {}
     for chunks in map(int, options.chunks.split(",")):
-        figures = measure(chunks, options.queries, options.store, options.text_index)
+        figures = asyncio.run(measure(chunks, options.queries, options.store, options.text_index))
+        searches[chunks] = figures["search"]
         print(f"\n{chunks} chunks")
-        _print(asyncio.run(figures), indent=1)
+        _print(figures, indent=1)
+    if options.plot:
+        options.plot.write_text(plot(searches), encoding="utf-8")
+
+
+LINES = {
+    "hybrid, all": "#4c78a8",
+    "hybrid, 1 %": "#f58518",
+    "semantic, all": "#54a24b",
+    "keyword, all": "#b279a2",
+}
+"""What is drawn, in which colour."""
+
+
+def plot(searches: Mapping[int, Mapping[str, Mapping[str, float]]]) -> str:
+    """CPU milliseconds, median, by the number of chunks; both scales are logarithmic."""
+    sizes = list(searches)
+    times = {name: [searches[size][name]["cpu_p50"] for size in sizes] for name in LINES}
+    x = _scale(sizes, 60, 460)
+    y = _scale([taken for line in times.values() for taken in line], 270, 30)
+    parts = []
+    for name, color in LINES.items():
+        line = [(x(size), y(taken)) for size, taken in zip(sizes, times[name], strict=True)]
+        points = " ".join(f"{left:.0f},{top:.0f}" for left, top in line)
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{color}"/>')
+        for (left, top), taken in zip(line, times[name], strict=True):
+            parts.append(f'<circle cx="{left:.0f}" cy="{top:.0f}" r="3" fill="{color}"/>')
+            parts.append(f'<text x="{left - 8:.0f}" y="{top - 6:.0f}">{taken:.1f}</text>')
+        left, top = line[-1]
+        parts.append(f'<text x="{left + 24:.0f}" y="{top + 6:.0f}" fill="{color}">{name}</text>')
+    parts += [f'<text x="{x(size) - 20:.0f}" y="295">{size:,}</text>' for size in sizes]
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="620" height="310" '
+        'font-family="sans-serif" font-size="12"><text x="20" y="14">CPU ms of a search, by the '
+        f"number of chunks</text>{''.join(parts)}</svg>\n"
+    )
+
+
+def _scale(values: Sequence[float], start: int, end: int) -> Callable[[float], float]:
+    """Positions for values, from the least at `start` to the greatest at `end`."""
+    low, high = np.log(min(values)), np.log(max(values))
+    return lambda value: float(start + (end - start) * (np.log(value) - low) / (high - low))
 
 
 def _print(value: dict[str, Any], *, indent: int) -> None:

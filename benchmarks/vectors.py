@@ -3,12 +3,14 @@
     python benchmarks vectors [--rows 10000,100000] [--queries 100] [--folder FOLDER]
     python benchmarks vectors --texts FOLDER... [--embedder minilm]
     python benchmarks vectors --vectors documents.npy --asked queries.npy
+    python benchmarks vectors --rows 400000 --graph        # with usearch installed beside it
 
 Rows are drawn from a mixture of topics with a power-law spectrum and a common offset, as the
 vectors of a language model have; or they are those of real texts and questions, in folders in the
 layout of BEIR, or in files of unit vectors. Only the latter tell the recall of real bases: made-up
 vectors flatter every index. Recall is measured against an exact search; CPU time counts all
-threads.
+threads. `--graph` has the same rows in a graph (HNSW, half precision) for comparison; it knows no
+filters, so under one it is asked for more and more until ten of them are allowed.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beir import read_jsonl
-from lagotto.documents import Vectors
+from lagotto.documents import Vector, Vectors
 from lagotto.embedders.base import create_embedder
 from lagotto.indexes.base import Hits, LogPosition
 from lagotto.indexes.vectors.index import VectorMatrix
@@ -62,6 +64,7 @@ def main() -> None:
     parser.add_argument("--vectors", type=Path)
     parser.add_argument("--asked", type=Path)
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--graph", action="store_true")
     options = parser.parse_args()
     if options.texts:
         sources = iter([asyncio.run(embed(options.texts, options.embedder, options.queries))])
@@ -74,6 +77,8 @@ def main() -> None:
             for name, figures in measure(data, Path(folder)):
                 line: dict[str, float | str] = {"rows": len(data.rows), "what": name, **figures}
                 print(_text(line), flush=True)
+        for name, figures in measure_graph(data) if options.graph else ():
+            print(_text({"rows": len(data.rows), "what": name, **figures}), flush=True)
 
 
 def draw(count: int, queries: int) -> Data:
@@ -138,10 +143,7 @@ def measure(data: Data, folder: Path) -> Iterator[tuple[str, Figures]]:
     yield "the same again", timed_once(lambda: index.snapshot.search(data.queries[0], 100))
     yield "verify all rows", timed_once(load(folder, dimension).snapshot.base.verify)
     keys = index.snapshot.keys
-    random = np.random.default_rng(0)
-    some, few = (keys[random.random(len(keys)) < share] for share in (0.1, 0.01))
-    filters = {"all": None, "10 %": some, "1 %": few, "topic": keys[data.topics == 0]}
-    for name, allowed in filters.items():
+    for name, allowed in filters_of(data).items():
         yield f"search {name}", searched(index.snapshot, data, allowed)
     yield "memory", memory()
     new = len(keys) + np.arange(len(keys) // 5)
@@ -149,6 +151,46 @@ def measure(data: Data, folder: Path) -> Iterator[tuple[str, Figures]]:
     index.add(new[200:], data.rows[200 : len(new)])
     index.remove(keys[::50])
     yield "search, 20 % new, 2 % removed", searched(index.snapshot, data, None)
+
+
+def filters_of(data: Data) -> dict[str, Keys | None]:
+    """The keys that each filter allows; a key is the number of a row."""
+    random, keys = np.random.default_rng(0), np.arange(len(data.rows))
+    some, few = (keys[random.random(len(keys)) < share] for share in (0.1, 0.01))
+    return {"all": None, "10 %": some, "1 %": few, "topic": keys[data.topics == 0]}
+
+
+def measure_graph(data: Data) -> Iterator[tuple[str, Figures]]:
+    """Build a graph of the rows in one thread, and search it with several widths and filters."""
+    from usearch.index import Index  # type: ignore[import-not-found]
+
+    count, dimension = data.rows.shape
+    graph = Index(ndim=dimension, metric="cos", dtype="f16")
+    yield "graph, build", timed_once(lambda: graph.add(np.arange(count), data.rows, threads=1))
+
+    def nearest(query: Vector, k: int, *, allowed: NDArray[np.bool_] | None) -> Keys:
+        wanted = k
+        while True:
+            keys = np.asarray(graph.search(query, wanted, threads=1).keys, np.int64)
+            keys = keys if allowed is None else keys[allowed[keys]]
+            if len(keys) >= k or wanted >= count:
+                return keys[:k]
+            wanted = min(4 * wanted, count)
+
+    for width in (64, 256):
+        graph.expansion_search = width
+        for name, keys in filters_of(data).items():
+            allowed = None if keys is None else np.isin(np.arange(count), keys)
+            among = np.arange(count) if keys is None else keys
+            search = partial(nearest, allowed=allowed)
+            figures = timed([partial(search, query, 10) for query in data.queries])
+            for k in (10, 100):
+                shares = []
+                for query in data.queries:
+                    truth = among[np.argsort(-(data.rows[among] @ query))[:k]]
+                    shares.append(len(np.intersect1d(search(query, k), truth)) / len(truth))
+                figures[f"recall@{k}"] = round(float(np.mean(shares)), 4)
+            yield f"graph, width {width}, {name}", figures
 
 
 def build(rows: Vectors, folder: Path) -> None:
