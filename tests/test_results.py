@@ -19,6 +19,7 @@ from lagotto.results import (
     RetrievalStats,
     ScoreBreakdown,
     format_citation,
+    merged_stats,
 )
 from lagotto.testing.hash_embedder import HashEmbedder
 
@@ -172,3 +173,11 @@ def test_identical_texts_are_told_apart_by_their_sources(tmp_path: Path) -> None
         assert kb.info().documents == 3
         hits = kb.retrieve("same words", mode="keyword")
         assert {hit.citation for hit in hits} == {"Doc: one", "Doc: two"}
+
+
+def test_statistics_of_several_searches_are_one() -> None:
+    first = RetrievalStats(timing_ms={"total": 1.0}, degraded=("a", "b"), trace_id="t")
+    other = RetrievalStats(timing_ms={"total": 2.0, "plan": 1.0}, degraded=("b", "c"))
+    merged = merged_stats([first, other])
+    assert merged.timing_ms == {"total": 3.0, "plan": 1.0}
+    assert (merged.degraded, merged.trace_id) == (("a", "b", "c"), "t")

@@ -213,3 +213,8 @@ def test_a_judge_is_asked_about_each_sentence_that_cites() -> None:
     assert [claim.follows for claim in found.claims] == [True, False, None]
     assert not found.ok
     assert check_answer(answer, pack=COOKED).ok  # what it can't know
+
+
+def test_a_marker_that_begins_a_line_belongs_to_it() -> None:
+    found = check("They grow on roots.\n\n[1] Dogs find them.")
+    assert [claim.markers for claim in found.claims] == [(), (1,)]

@@ -285,3 +285,12 @@ def test_rows_of_a_section_go_on_in_the_next_chunk() -> None:
     first = span(0, 11, heading_path=("A",), row_range=(1, 3))
     second = span(11, 22, heading_path=("A",), row_range=(4, 6))
     assert sections_of([first, second]) == [ChunkSection(0, ("A",), (1, 6))]
+
+
+def test_the_header_of_a_table_is_that_of_the_first_chunk_in_the_text() -> None:
+    """Whatever the order in which its chunks were found."""
+    later = span(11, 22, element="table", context="| letter |")
+    (passage,) = merged([piece(later), piece(span(0, 16), "sibling")])
+    assert (passage.start, passage.context) == (0, "")
+    (passage,) = merged([piece(later), piece(span(6, 16, element="table", context="| name |"))])
+    assert passage.context == "| name |\n"

@@ -333,3 +333,12 @@ def test_by_roles_questions_alternate() -> None:
 def test_where_evidence_stops_by_default(best: float, least: float) -> None:
     """Below .45 only what is close to the best counts; else .3 of it, and never less than .2."""
     assert StopRule().least(best) == pytest.approx(least)
+
+
+def test_the_hit_with_the_best_score_is_first_whatever_its_rank() -> None:
+    """Diversity may have put another one before it."""
+    shelf = Shelf(LONG, OTHER, chunker="recursive:16/0")
+    long, other = by_document(shelf)
+    results = scored((other[1], 0.3), (other[4], 0.25), (long[1], 0.8))
+    (first, *_) = packed(shelf, results).selected_chunks
+    assert first.chunk_id == long[1].id

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from lagotto.indexes.bm25 import idf, repeated, term_weight, text_score
+from lagotto.indexes.base import LogPosition
+from lagotto.indexes.bm25 import AtPosition, idf, repeated, term_weight, text_score
 from lagotto.indexes.text_query import Term
 
 
@@ -27,3 +28,12 @@ def test_score_of_a_chunk() -> None:
     score = text_score(words, [3.0, 1.0, 9.0], counts, length=4, mean=4.0)
     assert score == pytest.approx(max(3.0, 0.5 * 3.0 * 4.4 / 3.2) + 2.0)
     assert term_weight(1.0, 4.0, mean=4.0, idf=3.0) == pytest.approx(3.0)
+
+
+def test_what_was_made_of_a_state_is_made_once() -> None:
+    known, made = AtPosition[int](), iter(range(9))
+    here, there = LogPosition(1, 7), LogPosition(2, 8)
+    assert known.ready(here) is None
+    assert [known.at(here, lambda: next(made)) for _ in range(2)] == [0, 0]
+    assert (known.ready(here), known.ready(there)) == (0, None)
+    assert known.at(there, lambda: next(made)) == 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
 
+from lagotto._internal.trust import is_trusted
 from lagotto.errors import IndexUnavailableError
-from lagotto.indexes.registry import IndexSite, UntrustedIndex
+from lagotto.indexes.registry import IndexSite, UntrustedIndex, chosen
 from lagotto.testing.indexes import MemoryChangeLog
 
 
@@ -31,3 +34,13 @@ def test_names_of_indexes_stay_as_they_are() -> None:
     assert names[0] == IndexSite("base", timeout=9).name("text", "rules")
     assert len({name[: len(names[1])] for name in names}) == 2
     assert IndexSite("other", timeout=1).name("text", "rules") != names[0]
+
+
+def test_an_address_that_the_user_names_is_trusted() -> None:
+    """And one that only a base has is not."""
+    ours, theirs = (f"qdrant://{uuid4()}:6333" for _ in range(2))
+    options = {"usual": "tantivy", "role": "text", "location": "kb.db"}
+    assert chosen(None, ours, **options) == ours
+    assert chosen(theirs, None, **options) == theirs
+    assert chosen(None, None, **options) == "tantivy"
+    assert (is_trusted(ours), is_trusted(theirs)) == (True, False)

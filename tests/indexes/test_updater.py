@@ -247,3 +247,24 @@ def test_a_blocking_call_waits_for_the_other_process(monkeypatch: pytest.MonkeyP
 
     retry_while_locked(work)
     assert text.calls == ["catch_up"]
+
+
+async def test_what_nobody_waits_for_leaves_searches_a_head_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(updater, "HEAD_START", 3600.0)
+    runs = list[int]()
+    indexing = IndexUpdater(lambda: runs.append(1))
+    indexing.request()
+    await asyncio.sleep(0.05)
+    assert runs == []
+    assert await indexing.catch_up() is None  # a call that waits does not
+    assert runs == [1]
+    indexing.finish()
+
+
+async def test_a_call_that_waits_starts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(updater, "HEAD_START", 3600.0)
+    indexing = IndexUpdater(lambda: None)
+    assert await asyncio.wait_for(indexing.catch_up(), 60) is None
+    indexing.finish()

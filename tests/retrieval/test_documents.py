@@ -195,3 +195,10 @@ def test_documents_with_equal_scores_are_in_the_order_of_their_ranks() -> None:
     chunks: Any = {one.ref: None for one in documents}
     found = rank_documents(groups, Fused(scores, scores, {}), chunks)
     assert [one.document.id for one in found] == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize(("width", "marked"), [(32, ["truffle", "soil"]), (31, ["truffle"])])
+def test_words_that_just_fit_are_shown_together(width: int, marked: list[str]) -> None:
+    text = f"{'rain ' * 20}truffle {'.' * 17} soil {'rain ' * 20}"
+    found = snippet(text, "truffle soil", language="en", max_chars=width)
+    assert highlighted(found) == marked

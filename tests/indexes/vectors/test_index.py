@@ -100,6 +100,8 @@ def test_vectors_of_another_dimension_are_refused() -> None:
         index.add(keys_of(1), unit_vectors(0, count=1, dimension=8))
     with pytest.raises(ModelMismatchError, match="use the model"):
         index.snapshot.search(unit_vectors(0, count=1, dimension=8)[0], 3)
+    with pytest.raises(ModelMismatchError, match="use the model"):
+        index.snapshot.scores(unit_vectors(0, count=1, dimension=8)[0], keys_of(1))
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.0, np.nan, np.inf])

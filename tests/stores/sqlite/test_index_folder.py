@@ -12,9 +12,9 @@ import pytest
 
 from lagotto._internal.locations import INDEX_MARKER
 from lagotto.base.blocking import KnowledgeBase
-from lagotto.errors import LagottoError, StoreError
+from lagotto.errors import LagottoError, StoreDamagedError, StoreError
 from lagotto.indexes.base import Finding
-from lagotto.indexes.folder import IndexFolder
+from lagotto.indexes.folder import LOCK, IndexFolder
 from tests.stores.sqlite.bases import answers, document, documents, made, opened, sqlite_store
 
 
@@ -262,3 +262,13 @@ def test_the_folder_itself_may_be_a_link(path: Path) -> None:
         base.add(document(50))
         assert base.retrieve("unique50x")
     assert folder.is_symlink()
+
+
+def test_a_damaged_lock_is_named(tmp_path: Path) -> None:
+    folder = IndexFolder(tmp_path / "kb.db.index", "a" * 32)
+    with folder.lock(timeout=1):
+        pass
+    (folder.path / LOCK).write_bytes(b"no database " * 100)
+    damaged = pytest.raises(StoreDamagedError, match=r"file is not a database\); delete this file")
+    with damaged, folder.lock(timeout=1):
+        pytest.fail("it was locked")
