@@ -292,6 +292,15 @@ class TestEvidence(OnStore):
         kept = await base.ask(query, everything.replace(scoring={"min_score": least}))
         assert [item.score for item in kept.items] == [one for one in scores if one >= least]
 
+    async def test_a_threshold_of_cosines_holds_for_chunks_made_now(self, base: Base) -> None:
+        query = LateQuery(None, await base.vector("seals in the lake"))
+        everything = LATE.replace(top_k_chunks=10_000, per_item_chunk_cap=10_000)
+        cosines = [item.score_vec or 0.0 for item in (await base.ask(query, everything)).items]
+        least = cosines[len(cosines) // 2]
+        kept = (await base.ask(query, everything.replace(vector={"min_score": least}))).items
+        assert [item.score_vec for item in kept] == [one for one in cosines if one >= least]
+        assert 0 < len(kept) < len(cosines)
+
     async def test_a_threshold_on_the_scale_of_a_server_is_none_of_bm25(self, base: Base) -> None:
         """A server ranks documents; their chunks are ranked here, on another scale."""
         prefs = LATE.replace(fts={"min_rank": 50.0})

@@ -18,6 +18,7 @@ from lagotto.prefs import Mode, RetrievalPrefs, ScoringPrefs
 from lagotto.retrieval.explain import Diagnostics
 from lagotto.retrieval.query.expansion import Expansion
 from lagotto.retrieval.recall import (
+    LegQueries,
     QueryPlan,
     QueryPlanner,
     content_words,
@@ -31,6 +32,8 @@ from lagotto.stores.base import Capabilities, View
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import entry
+
+UNWEIGHTED = {"blend": "rrf", "rrf_weighted": False, "w_text": 0.3}
 
 SERVER = Capabilities(rank_functions=("bm25", "ts_rank", "ts_rank_cd"))
 
@@ -264,3 +267,15 @@ async def test_no_more_holders_of_wordings_than_asked_for() -> None:
         assert len(await query.search(view, k=3)) == 3
         (best,) = (await query.search(view, k=1)).scores
     assert best == 1.0
+
+
+@pytest.mark.parametrize(
+    ("scoring", "factor"), [({}, 1), ({"blend": "rrf"}, 1), (UNWEIGHTED, 0.3)], ids=str
+)
+def test_weights_for_documents_made_now_are_those_given(
+    scoring: dict[str, Any], factor: float
+) -> None:
+    """Where fusion makes all of them 1, they are scaled down to what is given."""
+    plan = QueryPlan("keywords", LegQueries(), {"semantic": 0.2, "text": 0.4})
+    weights = plan.with_given_weights(ScoringPrefs.model_validate(scoring)).weights
+    assert weights["text"] == pytest.approx(0.4 * factor)
