@@ -19,8 +19,8 @@ from lagotto.server.events import (
     DEBUG,
     SOURCES,
     Event,
+    EventStream,
     PlainOrchestrator,
-    event_stream,
 )
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import DOCUMENTS, Running, serving, wait_until
@@ -160,8 +160,7 @@ async def left_before_it_begins(server: Running) -> None:
         raise OSError("the connection is gone")
 
     http = Request({"type": "http", "headers": [], "request_id": "r"})
-    stream = await event_stream(http, server.state, events())
-    assert server.state.streams.working == 1
+    stream = EventStream(http, server.state, events())
     with pytest.raises((OSError, ClientDisconnect)):
         await stream({"type": "http", "asgi": {"spec_version": "2.4"}}, gone, gone)
 

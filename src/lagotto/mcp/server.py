@@ -57,7 +57,7 @@ async def list_resources(base: BaseVerbs, cursor: str | None) -> types.ListResou
     documents = await page_of_documents(base, after=after, limit=PAGE + 1)
     listed = []
     for document in documents[:PAGE]:
-        name = DocumentAddress.of(document)
+        name = DocumentAddress(*document.ref)
         title = shortened(document.title or document.source or document.id, most=80)
         address = shortened(str(name), most=80)
         listed.append(types.Resource(uri=name.uri, name=address, title=title, mime_type=MEDIA_TYPE))
@@ -66,7 +66,7 @@ async def list_resources(base: BaseVerbs, cursor: str | None) -> types.ListResou
         return to_json([each.model_dump(mode="json", by_alias=True) for each in listed[:number]])
 
     number = max(1, most(len(listed), render, budget=DEFAULT_TOKENS))
-    more = str(DocumentAddress.of(documents[number - 1])) if number < len(documents) else None
+    more = str(DocumentAddress(*documents[number - 1].ref)) if number < len(documents) else None
     return types.ListResourcesResult(resources=listed[:number], next_cursor=more)
 
 

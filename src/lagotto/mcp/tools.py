@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
@@ -28,17 +28,14 @@ from lagotto.errors import (
     ReplaceRefusedError,
 )
 from lagotto.mcp.documents import (
+    PARTS,
     DocumentAddress,
-    Target,
     excerpt,
     fitting,
-    line_count,
-    line_span,
     make_cursor,
-    page_span,
     parse_cursor,
+    parse_id,
     scope_of,
-    section_span,
     sections,
     status,
     url_of,
@@ -83,32 +80,32 @@ class Arguments(Record):
     cursor: str | None = None
 
 
-TIMEOUT = 60.0
-"""Seconds for a call."""
-
-
+@dataclass
 class Agent:
     """A caller of the tools, here one with a base of its own.
 
     `base` shows what it may see and nothing else. `writes` is whether the tools that change the
-    base are there; a base that is not its own checks that as well.
+    base are there; a base that is not its own checks that as well. `timeout` is the seconds for a
+    call, which ends after `grace` more if it has not done so itself.
     """
 
-    def __init__(self, base: BaseVerbs, *, writes: bool = False) -> None:
-        self.base = base
-        self.writes = writes
+    base: BaseVerbs
+    _: KW_ONLY
+    writes: bool = False
+    timeout: float = 60.0
+    grace: float = 0.0
 
     def context(self) -> RequestContext:
-        return RequestContext(timeout=TIMEOUT)
+        return RequestContext(timeout=self.timeout)
 
     @asynccontextmanager
     async def admission(self) -> AsyncIterator[None]:
         """Work on a call inside, until the deadline; it may have to wait for others."""
         try:
-            async with asyncio.timeout(TIMEOUT):
+            async with asyncio.timeout(self.timeout + self.grace):
                 yield
         except TimeoutError:
-            raise DeadlineExceeded(f"the call took longer than {TIMEOUT:g} s") from None
+            raise DeadlineExceeded(f"the call took longer than {self.timeout:g} s") from None
 
     def message(self, error: Exception) -> str | None:
         """What the agent may know of an error, None for one that is not foreseen."""
@@ -235,9 +232,10 @@ class SearchArguments(Arguments):
 )
 async def search(agent: Agent, args: SearchArguments) -> str:
     """The results from the cursor on, up to `top_k` and as many as fit."""
-    (start,) = parse_cursor(args.cursor, of=args.scope) if args.cursor else (0,)
+    (start,) = parse_cursor(args.cursor, of=args.scope)
     answered = await agent.base.retrieve(**args.of_base(agent, MOST_RESULTS))
-    hits = relevant(answered)
+    # none if nothing speaks for any: a search returns the least bad ones, too
+    hits = answered if any(hit.score > 0 for hit in answered) else Results()
     page = await in_thread(_results, hits[start : start + args.top_k], args)
 
     def render(count: int) -> str:
@@ -257,16 +255,11 @@ async def search(agent: Agent, args: SearchArguments) -> str:
     return render(most(len(page), render, budget=args.max_tokens))
 
 
-def relevant(results: Results) -> Sequence[RetrievalResult]:
-    """The hits; none if nothing speaks for any: a search returns the least bad ones, too."""
-    return results if any(hit.score > 0 for hit in results) else ()
-
-
 def _results(hits: Sequence[RetrievalResult], args: SearchArguments) -> list[dict[str, object]]:
     highlighter, room = Highlighter(args.query), label_room(args.max_tokens)
     results: list[dict[str, object]] = []
     for hit in hits:
-        name = DocumentAddress(hit.collection, hit.document_id)
+        name = DocumentAddress(*hit.document_ref)
         text, language = hit.content, hit.language
         snippet = highlighter.snippet(text, language=language, max_chars=SNIPPET_CHARACTERS)
         results.append(
@@ -279,9 +272,6 @@ def _results(hits: Sequence[RetrievalResult], args: SearchArguments) -> list[dic
             }
         )
     return results
-
-
-CHANGED = "the document has changed since this id was made; search again"
 
 
 class DocumentArguments(Arguments):
@@ -297,11 +287,12 @@ class DocumentArguments(Arguments):
 )
 async def fetch(agent: Agent, args: DocumentArguments) -> str:
     """The whole document if it fits, or else from a little before the passage on."""
-    target = Target.parse(args.id)
-    document = await require_document(agent.base, target.name)
+    name, passage = parse_id(args.id)
+    document = await require_document(agent.base, name)
     text = document.text or document.title or ""
-    metadata = _metadata(document, target.passage, room=args.max_tokens // 4)
+    metadata = _metadata(document, passage, room=args.max_tokens // 4)
     title = document.title or document.source or document.id
+    address = DocumentAddress(*document.ref)
 
     def render(start: int, count: int) -> str:
         end = start + count
@@ -310,7 +301,7 @@ async def fetch(agent: Agent, args: DocumentArguments) -> str:
                 "id": shortened(args.id, most=2_000),
                 "title": shortened(title, most=label_room(args.max_tokens)),
                 "text": visible(text[start:end]),
-                "url": shortened(url_of(document.source, DocumentAddress.of(document)), most=500),
+                "url": shortened(url_of(document.source, address), most=500),
                 "metadata": metadata,
                 "start": start,
                 "shown": count,
@@ -325,14 +316,12 @@ async def fetch(agent: Agent, args: DocumentArguments) -> str:
         span = Span(start, len(text))
         return fitting(text, span, partial(render, start), budget=args.max_tokens)
 
-    start = 0
-    if args.cursor:
-        (start,) = parse_cursor(args.cursor, of=scope_of(document))
-    elif target.passage and (room := from_(0)) < len(text):
-        passage = min(target.passage.start, len(text))
-        start = _before(text, passage, room=room)
-        if start + from_(start) <= passage:  # what is before it takes more tokens than most texts
-            start = passage
+    (start,) = parse_cursor(args.cursor, of=scope_of(document))
+    if passage and not args.cursor and (room := from_(0)) < len(text):
+        begin = min(passage.start, len(text))
+        start = _before(text, begin, room=room)
+        if start + from_(start) <= begin:  # what is before it takes more tokens than most texts
+            start = begin
     return render(start, from_(start))
 
 
@@ -359,7 +348,7 @@ def _metadata(document: Document, passage: CitationKey | None, *, room: int) -> 
         try:
             cited(document, passage)
         except CitationError:
-            fields["changed"] = CHANGED
+            fields["changed"] = "the document has changed since this id was made; search again"
     for name, value in visible_fields(document.metadata).items():
         if estimate(to_json(to_json({**fields, name: value}))) <= room:
             fields.setdefault(name, value)
@@ -495,19 +484,20 @@ def _of_pack(pack: ContextPack) -> list[QuotedPassage]:
 @tool("List a document's sections, with numbers for read.", DocumentArguments)
 async def outline(agent: Agent, args: DocumentArguments) -> str:
     """The sections from the cursor on, as many as fit."""
-    target = Target.parse(args.id)
-    document = await require_document(agent.base, target.name)
+    name, _ = parse_id(args.id)
+    document = await require_document(agent.base, name)
     title = document.title or document.source or document.id
-    head = f"{label(title, most=label_room(args.max_tokens))} id={target.name}"
+    head = f"{label(title, most=label_room(args.max_tokens))} id={name}"
     text, structure = document.text, Structure(document)
     pages = f"{len(document.pages)} pages, " if document.pages else ""
-    size = f"{pages}{line_count(text)} lines, {len(text)} characters"
+    count = text.count("\n") + 1 if text else 0
+    size = f"{pages}{count} lines, {len(text)} characters"
     lines = []
-    for section in sections(document):
-        tokens = -(-(section.span.end - section.span.start) // BYTES_PER_TOKEN)
-        on = structure.pages(section.span)
+    for number, heading in sections(document):
+        tokens = -(-(heading.end - heading.start) // BYTES_PER_TOKEN)
+        on = structure.pages(Span(heading.start, heading.end))
         about = f"~{tokens} tokens{f', page {on[0]}' if on else ''}"
-        lines.append(f"{MARK}{section.number} {shortened(section.heading.title)} ({about})")
+        lines.append(f"{MARK}{number} {shortened(heading.title)} ({about})")
     scope = ["outline", *scope_of(document)]
     return _page("sections", lines, args, [head, size, NOTICE], scope=scope)
 
@@ -517,12 +507,6 @@ Part = Annotated[
     BeforeValidator(lambda part: str(part) if isinstance(part, int | float) else part),
 ]
 """Models write `3` as often as `"3"`."""
-
-PARTS: Mapping[str, Callable[[Document, str], Span]] = {
-    "section": section_span,
-    "page": page_span,
-    "lines": line_span,
-}
 
 
 class ReadArguments(DocumentArguments):
@@ -547,17 +531,16 @@ class ReadArguments(DocumentArguments):
 )
 async def read(agent: Agent, args: ReadArguments) -> str:
     """A part, from its start or from the cursor on."""
-    target = Target.parse(args.id)
-    document = await require_document(agent.base, target.name)
-    start = min(target.passage.start, len(document.text)) if target.passage else 0
+    name, passage = parse_id(args.id)
+    document = await require_document(agent.base, name)
+    start = min(passage.start, len(document.text)) if passage else 0
     whole = rest = Span(start, len(document.text))
     if args.cursor:
         start, *ends = parse_cursor(args.cursor, of=scope_of(document))
         whole = Span(*ends)
         rest = Span(start, whole.end)
-    for name, find in PARTS.items():
-        value = getattr(args, name)
-        if value is not None:
+    for part, find in PARTS.items():
+        if (value := getattr(args, part)) is not None:
             whole = rest = find(document, value)
     return excerpt(document, rest, whole=whole, budget=args.max_tokens)
 
@@ -573,7 +556,7 @@ async def collections(agent: Agent, args: Arguments) -> str:
 def _page(
     unit: str, lines: Sequence[str], args: Arguments, head: Sequence[str] = (), *, scope: object
 ) -> str:
-    (start,) = parse_cursor(args.cursor, of=scope) if args.cursor else (0,)
+    (start,) = parse_cursor(args.cursor, of=scope)
 
     def render(count: int) -> str:
         end = start + count
@@ -610,7 +593,7 @@ async def add(agent: Agent, args: AddArguments) -> str:
         if failure.error != ReplaceRefusedError.__name__:
             raise ConfigError(f"it was not added: {failure.reason}")
         done += ", and keeps its metadata"
-    return f"{done}: id={DocumentAddress.of(document)}"
+    return f"{done}: id={DocumentAddress(*document.ref)}"
 
 
 class RemoveArguments(Record):
@@ -622,7 +605,7 @@ class RemoveArguments(Record):
 @tool("Remove documents by id, for good.", RemoveArguments, effect="removes")
 async def remove(agent: Agent, args: RemoveArguments) -> str:
     """Remove documents; an id of a passage stands for its document."""
-    names = list(dict.fromkeys(Target.parse(each).name for each in args.ids))
+    names = list(dict.fromkeys(parse_id(each)[0] for each in args.ids))
     missing = [
         str(name)[:300]
         for name in names

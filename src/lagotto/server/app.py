@@ -136,23 +136,19 @@ class KeyAgent(Agent):
         if not state.settings.mcp_write:
             scopes = tuple(scope for scope in access.scopes if scope != "write")
             access = replace(access, scopes=scopes)
-        super().__init__(state.scoped_to(access, http), writes="write" in access.scopes)
-        self._gate, self._timeout = state.gate, state.settings.timeout
-        self._client, self._trace_id = client_of(http, access), http.scope["request_id"]
+        base, timeout = state.scoped_to(access, http), state.settings.timeout
+        super().__init__(base, writes="write" in access.scopes, timeout=timeout, grace=1.0)
+        self._slot = partial(state.gate.slot, client_of(http, access))
+        self._trace_id = http.scope["request_id"]
 
     def context(self) -> RequestContext:
-        return RequestContext(timeout=self._timeout, trace_id=self._trace_id)
+        return replace(super().context(), trace_id=self._trace_id)
 
     @asynccontextmanager
     async def admission(self) -> AsyncIterator[None]:
         """Work among as many others as the server works on at once, until its timeout."""
-        async with self._gate.slot(self._client):
-            try:
-                async with asyncio.timeout(self._timeout + 1.0):
-                    yield
-            except TimeoutError:
-                took = f"the call took longer than {self._timeout:g} s"
-                raise Problem("Timeout", took) from None
+        async with self._slot(), super().admission():
+            yield
 
     def message(self, error: Exception) -> str | None:
         if isinstance(error, LagottoError):

@@ -12,7 +12,7 @@ from starlette.datastructures import FormData, UploadFile
 from lagotto._internal.concurrency import with_checkpoints
 from lagotto.documents import DEFAULT_COLLECTION, Document, Record, json_value, language_tag
 from lagotto.readers.language import with_language
-from lagotto.server.events import MEDIA_TYPE, Event, event_stream
+from lagotto.server.events import MEDIA_TYPE, Event, EventStream
 from lagotto.server.operations import Call, operation
 from lagotto.server.problems import Problem, invalid, invalid_field
 from lagotto.server.request_body import AddBody, limited
@@ -111,7 +111,7 @@ async def task_events(call: Call) -> object:
         async for version, task in call.state.tasks.watch(name, call.access):
             yield version, Event("task", task)
 
-    return await event_stream(call.http, call.state, events())
+    return EventStream(call.http, call.state, events())
 
 
 async def _upload(file: UploadFile | str) -> Upload:
