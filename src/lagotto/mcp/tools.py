@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
+from lagotto import errors
 from lagotto._internal.concurrency import in_thread
 from lagotto.base.protocol import BaseVerbs
 from lagotto.base.tool import schema_of
@@ -20,13 +21,7 @@ from lagotto.context.cite import CitationKey, cited, key_of, key_of_text
 from lagotto.context.formats import CUT
 from lagotto.context.passages import stitched
 from lagotto.documents import DEFAULT_COLLECTION, Document, Record, Span
-from lagotto.errors import (
-    CitationError,
-    ConfigError,
-    DeadlineExceeded,
-    LagottoError,
-    ReplaceRefusedError,
-)
+from lagotto.errors import CitationError, ConfigError, DeadlineExceeded, LagottoError
 from lagotto.mcp.documents import (
     PARTS,
     DocumentAddress,
@@ -590,7 +585,7 @@ async def add(agent: Agent, args: AddArguments) -> str:
     done = "added" if report.added else "it was there already"
     if report.failures:
         (failure,) = report.failures
-        if failure.error != ReplaceRefusedError.__name__:
+        if failure.error != errors.ReplaceRefusedError.__name__:
             raise ConfigError(f"it was not added: {failure.reason}")
         done += ", and keeps its metadata"
     return f"{done}: id={DocumentAddress(*document.ref)}"

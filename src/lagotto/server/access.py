@@ -42,10 +42,8 @@ class Visibility:
 
     def where(self, filters: Filter | None = None) -> Filter:
         """The part of what the caller sees that it wants."""
-        parts: list[Filter] = []
-        if self.collections is not None:
-            parts.append(In("collection", self.collections))
-        parts += [part for part in (self.condition, filters or And()) if part != And()]
+        seen = And() if self.collections is None else In("collection", self.collections)
+        parts = [part for part in (seen, self.condition, filters or And()) if part != And()]
         return parts[0] if len(parts) == 1 else And(*parts)
 
 

@@ -128,8 +128,8 @@ def _event_bytes(event_id: int, event: Event) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event_id, event.name.encode(), to_json(event.data))
 
 
-@operation("POST /v1/search/stream", None, takes=SearchBody, media_type=MEDIA_TYPE, problems=(429,))
-async def search_stream(call: Call) -> object:
+@operation("POST /v1/search/stream", None, media_type=MEDIA_TYPE, problems=(429,))
+async def search_stream(call: Call, body: SearchBody) -> object:
     """A search as server-sent events.
 
     A search that is repeated gives the same events, so a client that comes back with

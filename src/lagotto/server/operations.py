@@ -9,8 +9,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ValidationError, create_model
 from pydantic.json_schema import models_json_schema
@@ -100,7 +101,8 @@ class Call:
         return str(self.http.path_params[name])
 
 
-Handler = Callable[[Call], Awaitable[object]]
+Handler = Callable[..., Awaitable[object]]
+"""Takes a Call and, if it has a second parameter, the record of that type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +141,11 @@ class Operation:
             access = await state.authenticate(http)
             access.check(self.scope)
         call = Call(http, state, access, await self._arguments(http, state))
+        run = partial(self.run, call, *([call.arguments] if self.takes else []))
         if not self.heavy:
-            return self._response(await self.run(call))
+            return self._response(await run())
         async with cancel_scope(call.context), call.slot():
-            return await call.off_loop(self._response, await self.run(call))
+            return await call.off_loop(self._response, await run())
 
     async def _arguments(self, http: HttpRequest, state: ServerState) -> Any:
         if self.takes is None:
@@ -180,7 +183,7 @@ class Operation:
                 arguments["query"] = arguments.pop("q")
             return takes.model_validate(arguments)
         except ValidationError as exc:
-            raise invalid(exc, names={"query": "q"} if self.permalink else {}) from None
+            raise invalid(exc, names={"/query": "/q"} if self.permalink else {}) from None
         except (ValueError, RecursionError) as exc:
             raise Problem("BadRequest", f"the query string can't be read: {exc}") from None
 
@@ -201,8 +204,9 @@ def operation(
 ) -> Callable[[Handler], Operation]:
     """Declare a handler as the operation at `METHOD /path`.
 
-    Its docstring is the summary, its name the id: `list_tasks` is `listTasks`. `answer` is a
-    record, or the fields of one; None for a text, a page or a stream.
+    Its docstring is the summary, its name the id: `list_tasks` is `listTasks`. It takes what its
+    second parameter says. `answer` is a record, or the fields of one; None for a text, a page or a
+    stream.
     """
     method, _, path = address.partition(" ")
 
@@ -212,7 +216,9 @@ def operation(
         kind = answer
         if isinstance(kind, Mapping):
             kind = record(f"{name[:1].upper()}{name[1:]}Answer", kind)
-        return Operation(run, method, path, name, kind, **settings)
+        _, *takes = (hint for key, hint in get_type_hints(run).items() if key != "return")
+        own = {"takes": takes[0] if takes else None, **settings}
+        return Operation(run, method, path, name, kind, **own)
 
     return declare
 

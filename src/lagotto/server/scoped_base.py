@@ -275,18 +275,15 @@ class ScopedBase(BaseVerbs):
 
     async def check_writable(self, documents: Sequence[Document]) -> None:
         """Raise a problem if the caller would not see a document, or replace what it can't see."""
-        if not self._visibility.everything:
-            for document in documents:
-                await self._check_writable(document)
-
-    async def _check_writable(self, document: Document) -> None:
-        if not matches(self._visibility.where(), document):
-            hidden = f"the document {document.id!r} would not be visible to this key"
-            raise Problem("Forbidden", f"{hidden}: check its collection and metadata")
-        named = And(Eq("collection", document.collection), Eq("document_id", document.id))
-        async for stored in self._base.iter_documents(filters=named):
-            if not matches(self._visibility.where(), stored):
-                raise Problem("Forbidden", f"the id {document.id!r} can't be used by this key")
+        where = self._visibility.where()
+        for document in () if self._visibility.everything else documents:
+            if not matches(where, document):
+                hidden = f"the document {document.id!r} would not be visible to this key"
+                raise Problem("Forbidden", f"{hidden}: check its collection and metadata")
+            named = And(Eq("collection", document.collection), Eq("document_id", document.id))
+            async for stored in self._base.iter_documents(filters=named):
+                if not matches(where, stored):
+                    raise Problem("Forbidden", f"the id {document.id!r} can't be used by this key")
 
     def _visible_stats(self, stats: RetrievalStats, *, prefs: RetrievalPrefs) -> RetrievalStats:
         """The statistics that the caller may see; the log has the errors in them.

@@ -25,8 +25,6 @@ from lagotto.server.scoped_base import ScopedBase, stats_of
 from lagotto.server.settings import ServerSettings
 from lagotto.server.tasks import TaskQueue, TaskWorker
 
-CHALLENGE = {"WWW-Authenticate": 'Bearer realm="lagotto"'}
-
 
 class ServerState:
     """The base, its keys, and who works on what; `stopping` is set when the server is to end."""
@@ -93,7 +91,7 @@ class ServerState:
         if header is None:
             if await self.keys.exist():
                 detail = "this server needs a key; send the header Authorization: Bearer lgt_..."
-                raise Problem("Unauthorized", detail, headers=CHALLENGE)
+                raise Problem("Unauthorized", detail)
             host = ""
             with suppress(ValueError):
                 host = urlsplit(f"//{http.headers.get('host', '')}").hostname or ""
@@ -105,8 +103,7 @@ class ServerState:
         scheme, _, secret = header.partition(" ")
         access = await self.keys.access(secret.strip()) if scheme.lower() == "bearer" else None
         if access is None:
-            detail = "the key is unknown, expired or revoked"
-            raise Problem("Unauthorized", detail, headers=CHALLENGE)
+            raise Problem("Unauthorized", "the key is unknown, expired or revoked")
         http.scope["key_id"] = access.key_id
         CALLER.set(access.key_id)
         return access

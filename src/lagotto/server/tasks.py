@@ -7,9 +7,10 @@ import json
 import secrets
 import time
 import traceback
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -103,9 +104,10 @@ class StoredTask(Record):
     def is_seen_by(self, access: Access) -> bool:
         return access.is_admin or access.key_id == self.key_id
 
-    def changed(self, **changes: Any) -> StoredTask:
+    def changed(self, own: Mapping[str, Any] | None = None, **changes: Any) -> StoredTask:
+        """With changes of the task, and `own` ones of what is stored beside it."""
         task = self.task.model_copy(update={"updated_at": time.time(), **changes})
-        return self.model_copy(update={"task": task})
+        return self.model_copy(update={"task": task, **(own or {})})
 
     def in_state(self, state: TaskState) -> dict[str, Any]:
         """The changes that give the task, and its files that have not ended, another state."""
@@ -166,19 +168,15 @@ class TaskQueue:
             key_hash=access.key_hash,
             collections=access.visibility.collections,
             filters=access.visibility.condition.to_json(),
+            writes=writes or {reading.get("collection", DEFAULT_COLLECTION): None},
             **reading,
         )
-        if writes is None:
-            writes = {stored.collection: None}
-        stored = stored.model_copy(update={"writes": writes})
-        about = {"task": name, "at": now}
-        values = [
-            NewValue(UPLOAD, file_name(name, index), about, upload.data)
-            for index, upload in enumerate(uploads)
-        ]
-        opened = NewValue(OPEN, name, {"at": now})
-        task = NewValue(TASK, name, stored.model_dump(mode="json"))
-        await self.values.create([*values, opened, task])
+        values = [NewValue(OPEN, name, {"at": now})]
+        values.append(NewValue(TASK, name, stored.model_dump(mode="json")))
+        for index, upload in enumerate(uploads):
+            about = {"task": name, "at": now}
+            values.append(NewValue(UPLOAD, file_name(name, index), about, upload.data))
+        await self.values.create(values)
         self.submitted.set()
         return stored.task
 
@@ -206,8 +204,8 @@ class TaskQueue:
             if stored.task.state in FINAL:
                 raise Problem("Conflict", f"the task has {stored.task.state} already")
             waiting = stored.task.state == "enqueued"
-            changed = stored.changed(**(stored.in_state("cancelled") if waiting else {}))
-            changed = changed.model_copy(update={"cancel": True})
+            changes = stored.in_state("cancelled") if waiting else {}
+            changed = stored.changed({"cancel": True}, **changes)
             if await self.put(changed, expected=version):
                 if waiting:
                     await self.values.remove(OPEN, name)
@@ -358,8 +356,8 @@ class TaskWorker:
             if waits:
                 continue
             until = time.time() + self._queue.settings.lease
-            lease = {"owner": self._owner, "lease_until": until}
-            ours = stored.changed(state="processing").model_copy(update=lease)
+            own = {"owner": self._owner, "lease_until": until}
+            ours = stored.changed(own, state="processing")
             if await self._queue.put(ours, expected=version):
                 return TaskRun(version + 1, ours, self._queue, self._base)
         return None
@@ -444,9 +442,11 @@ class TaskRun:
         report = AddReport()
         try:
             if documents:
-                replace, lease = self._stored.replace, self._lease
                 report = await self._base.add_documents(
-                    documents, replace=replace, lease=lease, progress=self._note
+                    documents,
+                    replace=self._stored.replace,
+                    lease=self._lease,
+                    progress=partial(setattr, self, "_progress"),
                 )
         except Problem as exc:
             refused = ReadFailure(source=file.name, reason=exc.detail, error=exc.name)
@@ -462,9 +462,6 @@ class TaskRun:
         files = self._stored.task.files
         return self._stored.changed(files=(*files[:index], file, *files[index + 1 :]))
 
-    def _note(self, progress: Progress) -> None:
-        self._progress = progress
-
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(self._queue.settings.lease / 4)
@@ -479,9 +476,8 @@ class TaskRun:
     async def _save(self, **changes: Any) -> None:
         """Store the task and renew the lease; an error if it is no longer ours to do."""
         async with self._saving:
-            stored = self._stored.changed(progress=self._progress, **changes).model_copy(
-                update={"lease_until": time.time() + self._queue.settings.lease}
-            )
+            own = {"lease_until": time.time() + self._queue.settings.lease}
+            stored = self._stored.changed(own, progress=self._progress, **changes)
             while not await self._queue.put(stored, expected=self._version):
                 entry = await self._queue.find(stored.task.id)
                 if entry is None or entry[1].owner != stored.owner:

@@ -69,14 +69,14 @@ class RetrieveAnswer(SearchResponse):
     stats: RetrievalStats
 
 
-@operation("POST /v1/retrieve", RetrieveAnswer, takes=SearchBody, heavy=True, permalink=True)
-async def retrieve(call: Call) -> object:
+@operation("POST /v1/retrieve", RetrieveAnswer, heavy=True, permalink=True)
+async def retrieve(call: Call, body: SearchBody) -> object:
     """The best passages, as a ranked list."""
     request = await call.search_request("retrieve")
     results: Results = await call.base.answer(request)
     return {
         **SearchResponse.fields_of(request, results.stats),
-        "hits": await call.off_loop(hits_of, results, call.arguments),
+        "hits": await call.off_loop(hits_of, results, body),
         "candidates": results.candidates,
         "stats": results.stats,
     }
@@ -86,8 +86,8 @@ class SearchAnswer(RetrievalBundle, SearchResponse):
     """A bundle of documents and evidence."""
 
 
-@operation("POST /v1/search", SearchAnswer, takes=SearchBody, heavy=True, permalink=True)
-async def search(call: Call) -> object:
+@operation("POST /v1/search", SearchAnswer, heavy=True, permalink=True)
+async def search(call: Call, body: SearchBody) -> object:
     """The best documents, and passages that support them."""
     request = await call.search_request("search")
     bundle: RetrievalBundle = await call.base.answer(request)
@@ -118,8 +118,8 @@ class ContextAnswer(ContextPack, SearchResponse):
     """A cited context pack."""
 
 
-@operation("POST /v1/context", ContextAnswer, takes=ContextBody, heavy=True, permalink=True)
-async def context(call: Call) -> object:
+@operation("POST /v1/context", ContextAnswer, heavy=True, permalink=True)
+async def context(call: Call, body: ContextBody) -> object:
     """A cited context pack within a token budget."""
     request = await call.search_request("context")
     pack: ContextPack = await call.base.answer(request)
@@ -144,10 +144,8 @@ class WhyNotAnswer(SearchResponse):
     stats: RetrievalStats
 
 
-@operation(
-    "POST /v1/why-not", WhyNotAnswer, takes=WhyNotBody, heavy=True, permalink=True, problems=(404,)
-)
-async def why_not(call: Call) -> object:
+@operation("POST /v1/why-not", WhyNotAnswer, heavy=True, permalink=True, problems=(404,))
+async def why_not(call: Call, body: WhyNotBody) -> object:
     """Why a document is, or is not, among the hits."""
     request = await call.search_request("why_not")
     explanation: WhyNot = await call.base.answer(request)
@@ -159,7 +157,7 @@ async def why_not(call: Call) -> object:
         "reason": explanation.reason,
         "rank": explanation.rank,
         "breakdown": explanation.breakdown,
-        "hits": await call.off_loop(hits_of, results, call.arguments),
+        "hits": await call.off_loop(hits_of, results, body),
         "stats": results.stats,
     }
 
@@ -186,16 +184,14 @@ class ResolveBody(Record):
 @operation(
     "POST /v1/resolve",
     {"citation": str, "changed": bool, "passage": CitedPassage | None},
-    takes=ResolveBody,
     heavy=True,
     permalink=True,
     problems=(404,),
 )
-async def resolve(call: Call) -> object:
+async def resolve(call: Call, body: ResolveBody) -> object:
     """The passage that a citation refers to; none if its span is no longer there."""
-    citation = call.arguments.citation
-    passage, changed = await call.base.resolve(citation)
-    return {"citation": citation, "changed": changed, "passage": passage}
+    passage, changed = await call.base.resolve(body.citation)
+    return {"citation": body.citation, "changed": changed, "passage": passage}
 
 
 class RerankText(Record):
@@ -224,18 +220,12 @@ class RerankItem(Answer):
     document: dict[str, str] | None = None
 
 
-@operation(
-    "POST /v1/rerank",
-    {"id": str, "model": str, "results": list[RerankItem]},
-    takes=RerankBody,
-    heavy=True,
-)
-async def rerank(call: Call) -> object:
+@operation("POST /v1/rerank", {"id": str, "model": str, "results": list[RerankItem]}, heavy=True)
+async def rerank(call: Call, body: RerankBody) -> object:
     """The relevance of texts for a query, best first.
 
     Rerankers get the cosine of query and text as the score that a search would give them.
     """
-    body: RerankBody = call.arguments
     name = body.model or DEFAULT_RERANKER
     check_reranker(name, call.state.settings)
     texts = [item.text if isinstance(item, RerankText) else item for item in body.documents]
@@ -296,13 +286,11 @@ class Usage(Answer):
 @operation(
     "POST /v1/embeddings",
     {"object": Literal["list"], "model": str, "data": list[EmbeddingItem], "usage": Usage},
-    takes=EmbeddingsBody,
     heavy=True,
     problems=(404,),
 )
-async def embeddings(call: Call) -> object:
+async def embeddings(call: Call, body: EmbeddingsBody) -> object:
     """The vectors of texts."""
-    body: EmbeddingsBody = call.arguments
     texts = [body.input] if isinstance(body.input, str) else body.input
     _check_count(call, texts, field="input")
     embedder = await call.state.embedder()

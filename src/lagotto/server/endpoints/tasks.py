@@ -25,9 +25,9 @@ FIELDS = ("collection", "language", "metadata")
 @operation(
     "POST /v1/documents", Task, scope="write", takes=AddBody, form=True, status=202, problems=(429,)
 )
-async def add(call: Call) -> Task:
+async def add(call: Call, body: AddBody | None) -> Task:
     """Add documents or files; answers with a task."""
-    tasks, body, settings = call.state.tasks, call.arguments, call.state.settings
+    tasks, settings = call.state.tasks, call.state.settings
     if body is not None:
         documents, data = await call.off_loop(_documents, body)
         await call.base.check_writable(documents)
@@ -75,12 +75,9 @@ class TasksQuery(Record):
     limit: int = Field(default=100, ge=1, le=1_000)
 
 
-@operation(
-    "GET /v1/tasks", {"tasks": list[Task], "next": str | None}, scope="write", takes=TasksQuery
-)
-async def list_tasks(call: Call) -> object:
+@operation("GET /v1/tasks", {"tasks": list[Task], "next": str | None}, scope="write")
+async def list_tasks(call: Call, query: TasksQuery) -> object:
     """The tasks of the key, the latest first; `after` of the next page is `next`."""
-    query: TasksQuery = call.arguments
     tasks = await call.state.tasks.tasks_of(call.access, after=query.after, limit=query.limit + 1)
     page = tasks[: query.limit]
     return {"tasks": page, "next": page[-1].id if len(tasks) > len(page) else None}
