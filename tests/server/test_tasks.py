@@ -34,9 +34,10 @@ from lagotto.server.tasks import (
     StoredTask,
     Task,
     TaskQueue,
-    TaskWorker,
+    TaskRun,
     Upload,
     Writes,
+    do_tasks,
     writes_of,
 )
 from lagotto.stores.sqlite.store import SqliteStore
@@ -411,8 +412,13 @@ class Setting:
         self.settings = ServerSettings(location=":memory:", **settings)
         self.queue = TaskQueue(self.values, self.settings)
 
-    def worker(self) -> TaskWorker:
-        return TaskWorker(self.queue, self.base)
+    def work(self) -> asyncio.Task[None]:
+        """A process that does tasks until it is cancelled."""
+        return asyncio.create_task(do_tasks(self.queue, self.base))
+
+    async def claim(self, owner: str = "") -> TaskRun | None:
+        claimed = await self.queue.claim(owner)
+        return claimed and TaskRun(*claimed, self.queue, self.base)
 
     async def stored(self, task: Task) -> StoredTask:
         return (await self.queue.get(task.id, Access()))[1]
@@ -445,13 +451,13 @@ async def died(running: asyncio.Task[None]) -> None:
 async def test_what_is_done_is_not_done_again_by_another_process(base: Base) -> None:
     setting = Setting(base, lease=0.3)
     task = await setting.queue.submit(FILES, Access())
-    run = await setting.worker()._claim()
+    run = await setting.claim()
     assert run is not None
     running = asyncio.create_task(run.run())
     await setting.until(task, first_is_done)
     await died(running)
     base.released.set()
-    another = asyncio.create_task(setting.worker().run())
+    another = setting.work()
     ended = await setting.until(task, lambda stored: stored.task.state == "succeeded")
     async with asyncio.timeout(60):
         while await setting.values.items(OPEN):  # noqa: ASYNC110
@@ -471,7 +477,7 @@ async def test_what_a_process_that_died_did_not_remove_goes_with_the_task(base: 
     version, stored = await setting.queue.get(task.id, Access())
     done = stored.changed(**stored.in_state("succeeded")).changed(state="processing")
     assert await setting.queue.put(done, expected=version)
-    running = asyncio.create_task(setting.worker().run())
+    running = setting.work()
     await setting.until(task, lambda stored: stored.task.state == "succeeded")
     await died(running)
     assert base.begun == []
@@ -481,8 +487,8 @@ async def test_what_a_process_that_died_did_not_remove_goes_with_the_task(base: 
 async def test_a_task_that_is_worked_on_is_left_alone(base: Base) -> None:
     setting = Setting(base, lease=600)
     await setting.queue.submit(FILES, Access())
-    assert await setting.worker()._claim() is not None
-    assert await setting.worker()._claim() is None
+    assert await setting.claim() is not None
+    assert await setting.claim() is None
 
 
 async def test_a_process_that_lost_its_lease_changes_nothing(base: Base) -> None:
@@ -490,15 +496,14 @@ async def test_a_process_that_lost_its_lease_changes_nothing(base: Base) -> None
     setting = Setting(base, lease=0.001)
     base.held = set()
     task = await setting.queue.submit(FILES, Access())
-    slow, quick = setting.worker(), setting.worker()
-    lost = await slow._claim()
+    lost = await setting.claim("slow")
     assert lost is not None
     await asyncio.sleep(0.01)  # more than the lease
-    assert await quick._claim() is not None
+    assert await setting.claim("quick") is not None
     before = await setting.stored(task)
     await lost.run()
     assert await setting.stored(task) == before
-    assert before.owner == quick._owner
+    assert before.owner == "quick"
     assert await setting.values.data(UPLOAD, f"{task.id}/000000") == FILES[0].data
 
 
@@ -506,14 +511,14 @@ async def test_a_process_that_ends_gives_its_task_back(base: Base) -> None:
     """The next one need not wait for the end of the lease."""
     setting = Setting(base, lease=600)
     task = await setting.queue.submit(FILES, Access())
-    running = asyncio.create_task(setting.worker().run())
+    running = setting.work()
     await setting.until(task, lambda stored: first_is_done(stored) and len(base.begun) == 2)
     await died(running)
     stored = await setting.stored(task)
     assert stored.task.state == "enqueued"
     assert [file.state for file in stored.task.files] == ["succeeded", "enqueued"]
     base.released.set()
-    another = asyncio.create_task(setting.worker().run())
+    another = setting.work()
     await setting.until(task, lambda stored: stored.task.state == "succeeded")
     await died(another)
     assert base.begun == ["first.txt", "second.txt", "second.txt"]
@@ -539,16 +544,16 @@ async def test_uploads_of_one_document_are_done_in_order(base: Base) -> None:
     other = await setting.queue.submit(
         revision(3), Access(), writes=writes_of([Document(id="other", text="")])
     )
-    left = await setting.worker()._claim()
+    left = await setting.claim()
     assert left is not None
     assert left._stored.task.id == first.id
-    claimed = await setting.worker()._claim()
+    claimed = await setting.claim()
     assert claimed is not None
     assert claimed._stored.task.id == other.id  # not the second one, which waits for the first
-    assert await setting.worker()._claim() is None
+    assert await setting.claim() is None
     over = left._stored.model_copy(update={"lease_until": 0.0})
     await setting.values.put(TASK, first.id, over.model_dump(mode="json"))
-    running = asyncio.create_task(setting.worker().run())
+    running = setting.work()
     await setting.until(second, lambda stored: stored.task.state == "succeeded")
     await died(running)
     stored = await base.get("shared")
@@ -564,7 +569,7 @@ async def test_a_process_that_wakes_up_late_does_not_bring_the_older_upload_back
     first = await setting.queue.submit(revision(1), Access(), writes=SHARED)
     second = await setting.queue.submit(revision(2), Access(), writes=SHARED)
     base.held = {"r1"}
-    claimed = await setting.worker()._claim()
+    claimed = await setting.claim()
     assert claimed is not None
     claimed._queue = TaskQueue(setting.values, PATIENT)
     late = asyncio.create_task(claimed.run())
@@ -572,7 +577,7 @@ async def test_a_process_that_wakes_up_late_does_not_bring_the_older_upload_back
         while base.begun != ["r1"]:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     base.held = set()
-    running = asyncio.create_task(setting.worker().run())
+    running = setting.work()
     for task in (first, second):
         await setting.until(task, lambda stored: stored.task.state == "succeeded")
     base.released.set()

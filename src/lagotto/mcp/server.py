@@ -52,8 +52,10 @@ TEMPLATE = types.ResourceTemplate(
 )
 
 
-async def list_resources(base: BaseVerbs, cursor: str | None) -> types.ListResourcesResult:
-    after = DocumentAddress.parse(cursor) if cursor else None
+async def list_resources(
+    base: BaseVerbs, params: types.PaginatedRequestParams | None
+) -> types.ListResourcesResult:
+    after = DocumentAddress.parse(params.cursor) if params and params.cursor else None
     documents = await page_of_documents(base, after=after, limit=PAGE + 1)
     listed = []
     for document in documents[:PAGE]:
@@ -122,16 +124,8 @@ def create_server(agent: Agent) -> Server[Any]:
         content = [types.TextContent(type="text", text=text)]
         return types.CallToolResult(content=content, is_error=is_error)
 
-    async def resources(
-        _: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        return await answered(list_resources(agent.base, params.cursor if params else None))
-
     async def templates(_: Context, __: object) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=[TEMPLATE])
-
-    async def read(_: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        return await answered(read_resource(agent.base, str(params.uri)))
 
     async def with_instructions(ctx: Context, call_next: CallNext) -> HandlerResult:
         """The greeting of either protocol era, with what the caller sees of the base now."""
@@ -145,9 +139,9 @@ def create_server(agent: Agent) -> Server[Any]:
         version=__version__,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=resources,
+        on_list_resources=lambda _, params: answered(list_resources(agent.base, params)),
         on_list_resource_templates=templates,
-        on_read_resource=read,
+        on_read_resource=lambda _, params: answered(read_resource(agent.base, str(params.uri))),
     )
     server.middleware.append(with_instructions)
     return server

@@ -33,6 +33,7 @@ from lagotto.server.problems import HANDLERS, Problem, problem_of
 from lagotto.server.request_body import limited
 from lagotto.server.settings import ServerSettings
 from lagotto.server.state import ServerState, client_of, state_of
+from lagotto.server.tasks import do_tasks
 
 
 def create_app(settings: ServerSettings, base: ServedBase | None = None) -> Starlette:
@@ -86,7 +87,7 @@ async def _running(
         # A digest of the whole vocabulary, in which the first pack would hold up all others.
         await in_thread(lambda: opened.embedder.tokenizer.id)
         state = app.state.server = ServerState(opened, settings)
-        working = asyncio.create_task(state.worker.run())
+        working = asyncio.create_task(do_tasks(state.tasks, opened))
         with noticing_signals(state.stopping):
             yield {"server": state}
         state.stopping.set()

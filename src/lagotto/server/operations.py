@@ -275,14 +275,10 @@ def openapi(operations: Sequence[Operation]) -> Schema:
 def _described(operation: Operation, references: dict[Any, Schema], schemas: Schema) -> Schema:
     problem = {MEDIA_TYPE: {"schema": references[ProblemDetails, "serialization"]}}
     schema = references[operation.answer, "serialization"] if operation.answer else {}
-    responses = {
-        operation.status: {
-            "description": operation.summary,
-            "content": {operation.media_type: {"schema": schema}},
-        }
-    }
+    content = {operation.media_type: {"schema": schema}}
+    responses = {str(operation.status): {"description": operation.summary, "content": content}}
     for status in sorted(_problems(operation)):
-        responses[status] = {"description": "A problem.", "content": problem}
+        responses[str(status)] = {"description": "A problem.", "content": problem}
     described: Schema = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -291,7 +287,7 @@ def _described(operation: Operation, references: dict[Any, Schema], schemas: Sch
             for name in _PARAMETER.findall(operation.path)
             for schema in [{"type": "string", "minLength": 1}]
         ],
-        "responses": {str(status): response for status, response in responses.items()},
+        "responses": responses,
         "security": [{"key": []}, {}] if operation.scope else [],
     }
     if operation.takes is None:

@@ -23,7 +23,7 @@ from lagotto.server.metrics import Labels, Metric, Metrics
 from lagotto.server.problems import Problem
 from lagotto.server.scoped_base import ScopedBase, stats_of
 from lagotto.server.settings import ServerSettings
-from lagotto.server.tasks import TaskQueue, TaskWorker
+from lagotto.server.tasks import TaskQueue
 
 
 class ServerState:
@@ -42,7 +42,6 @@ class ServerState:
         self.keys = ApiKeys(values)
         self.tasks = TaskQueue(values, settings)
         self.judgements = Judgements(values)
-        self.worker = TaskWorker(self.tasks, base)
         self.metrics = Metrics()
 
     def readings(self) -> Iterator[Metric]:

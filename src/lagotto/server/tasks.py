@@ -244,6 +244,26 @@ class TaskQueue:
             elif entry is not None or marked.value["at"] < time.time() - ORPHANED:
                 await self.values.remove(OPEN, marked.name)
 
+    async def claim(self, owner: str) -> tuple[int, StoredTask] | None:
+        """The oldest task that nobody does with its version, now that of the `owner`.
+
+        It waits for earlier ones that may write the same documents, even if their process has died:
+        done later, they would replace what it wrote.
+        """
+        earlier = PendingWrites()
+        async for version, stored in self.open_tasks():
+            leased = stored.task.state == "processing" and stored.lease_until >= time.time()
+            waits = leased or earlier.overlap(stored.writes)
+            earlier.add(stored.writes)
+            if waits:
+                continue
+            until = time.time() + self.settings.lease
+            own = {"owner": owner, "lease_until": until}
+            ours = stored.changed(own, state="processing")
+            if await self.put(ours, expected=version):
+                return version + 1, ours
+        return None
+
     async def clean_up(self) -> None:
         """Remove tasks that ended long ago, and files whose task was never stored."""
         now = time.time()
@@ -309,58 +329,31 @@ CLEAN_UP = 3_600.0
 """Seconds between two removals of what ended long ago."""
 
 
-class TaskWorker:
-    """Does tasks, one after another, in one process."""
+async def do_tasks(queue: TaskQueue, base: AsyncKnowledgeBase) -> None:
+    """Do tasks, one after another, until cancelled; the one that is under way is given back then.
 
-    def __init__(self, queue: TaskQueue, base: AsyncKnowledgeBase) -> None:
-        self._queue = queue
-        self._base = base
-        self._owner = uuid4().hex
-
-    async def run(self) -> None:
-        """Do tasks until cancelled; the one that is under way is given back then.
-
-        While the base can't be used, tasks wait.
-        """
-        cleaned = -CLEAN_UP
-        while True:
-            self._queue.submitted.clear()
-            try:
-                if time.monotonic() - cleaned >= CLEAN_UP:
-                    await self._queue.clean_up()
-                    cleaned = time.monotonic()
-                if (claimed := await self._claim()) is not None:
-                    try:
-                        await claimed.run()
-                    except asyncio.CancelledError:
-                        await claimed.give_back()
-                        raise
-                    continue
-            except LagottoError as exc:
-                LOGGER.error(json.dumps({"worker": "tasks", "error": str(exc)}))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(IDLE):
-                    await self._queue.submitted.wait()
-
-    async def _claim(self) -> TaskRun | None:
-        """The oldest task that nobody does, now ours.
-
-        It waits for earlier ones that may write the same documents, even if their process has died:
-        done later, they would replace what it wrote.
-        """
-        earlier = PendingWrites()
-        async for version, stored in self._queue.open_tasks():
-            leased = stored.task.state == "processing" and stored.lease_until >= time.time()
-            waits = leased or earlier.overlap(stored.writes)
-            earlier.add(stored.writes)
-            if waits:
+    While the base can't be used, tasks wait.
+    """
+    owner, cleaned = uuid4().hex, -CLEAN_UP
+    while True:
+        queue.submitted.clear()
+        try:
+            if time.monotonic() - cleaned >= CLEAN_UP:
+                await queue.clean_up()
+                cleaned = time.monotonic()
+            if (claimed := await queue.claim(owner)) is not None:
+                run = TaskRun(*claimed, queue, base)
+                try:
+                    await run.run()
+                except asyncio.CancelledError:
+                    await run.give_back()
+                    raise
                 continue
-            until = time.time() + self._queue.settings.lease
-            own = {"owner": self._owner, "lease_until": until}
-            ours = stored.changed(own, state="processing")
-            if await self._queue.put(ours, expected=version):
-                return TaskRun(version + 1, ours, self._queue, self._base)
-        return None
+        except LagottoError as exc:
+            LOGGER.error(json.dumps({"worker": "tasks", "error": str(exc)}))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(IDLE):
+                await queue.submitted.wait()
 
 
 class _LostError(Exception):

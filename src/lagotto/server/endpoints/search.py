@@ -13,7 +13,7 @@ from lagotto._internal.concurrency import in_thread, with_checkpoints
 from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import key_of
 from lagotto.documents import Record, Span
-from lagotto.prefs import MOST_QUERIES, SearchRequest, several_queries
+from lagotto.prefs import MOST_QUERIES, Verb, several_queries
 from lagotto.rerankers import create_reranker
 from lagotto.rerankers.base import Candidate
 from lagotto.results import (
@@ -24,11 +24,10 @@ from lagotto.results import (
     ScoreBreakdown,
 )
 from lagotto.retrieval.documents import Highlighter
-from lagotto.retrieval.why_not import WhyNot
 from lagotto.server.operations import Call, operation
 from lagotto.server.problems import Answer, Problem, invalid_field
 from lagotto.server.request_body import SearchBody
-from lagotto.server.scoped_base import check_reranker
+from lagotto.server.scoped_base import check_reranker, stats_of
 
 HIGHLIGHTED = 1_000_000
 """Characters of an answer in which words are highlighted, from its first hit on: each word of them
@@ -54,11 +53,14 @@ class SearchResponse(Answer):
     settings: dict[str, Any]
     degraded: list[str] = Field(default_factory=list)
 
-    @staticmethod
-    def fields_of(request: SearchRequest, stats: RetrievalStats) -> dict[str, Any]:
-        """Its fields, for the answers that extend it."""
-        settings = request.preferences.model_dump(mode="json", exclude={"query_text"})
-        return {"query": request.query, "settings": settings, "degraded": stats.degraded}
+
+async def _answer(call: Call, verb: Verb | Literal["why_not"]) -> tuple[Any, dict[str, Any]]:
+    """The answer to the search of a request, and the fields of a SearchResponse."""
+    request = await call.search_request(verb)
+    answer = await call.base.answer(request)
+    settings = request.preferences.model_dump(mode="json", exclude={"query_text"})
+    degraded = stats_of(answer).degraded
+    return answer, {"query": request.query, "settings": settings, "degraded": degraded}
 
 
 class RetrieveAnswer(SearchResponse):
@@ -72,10 +74,9 @@ class RetrieveAnswer(SearchResponse):
 @operation("POST /v1/retrieve", RetrieveAnswer, heavy=True, permalink=True)
 async def retrieve(call: Call, body: SearchBody) -> object:
     """The best passages, as a ranked list."""
-    request = await call.search_request("retrieve")
-    results: Results = await call.base.answer(request)
+    results, common = await _answer(call, "retrieve")
     return {
-        **SearchResponse.fields_of(request, results.stats),
+        **common,
         "hits": await call.off_loop(hits_of, results, body),
         "candidates": results.candidates,
         "stats": results.stats,
@@ -89,9 +90,8 @@ class SearchAnswer(RetrievalBundle, SearchResponse):
 @operation("POST /v1/search", SearchAnswer, heavy=True, permalink=True)
 async def search(call: Call, body: SearchBody) -> object:
     """The best documents, and passages that support them."""
-    request = await call.search_request("search")
-    bundle: RetrievalBundle = await call.base.answer(request)
-    return {**SearchResponse.fields_of(request, bundle.stats), **dict(bundle)}
+    bundle, common = await _answer(call, "search")
+    return {**common, **dict(bundle)}
 
 
 class ContextBody(SearchBody):
@@ -121,9 +121,8 @@ class ContextAnswer(ContextPack, SearchResponse):
 @operation("POST /v1/context", ContextAnswer, heavy=True, permalink=True)
 async def context(call: Call, body: ContextBody) -> object:
     """A cited context pack within a token budget."""
-    request = await call.search_request("context")
-    pack: ContextPack = await call.base.answer(request)
-    return {**SearchResponse.fields_of(request, pack.trace.stats), **dict(pack)}
+    pack, common = await _answer(call, "context")
+    return {**common, **dict(pack)}
 
 
 class WhyNotBody(SearchBody):
@@ -147,11 +146,10 @@ class WhyNotAnswer(SearchResponse):
 @operation("POST /v1/why-not", WhyNotAnswer, heavy=True, permalink=True, problems=(404,))
 async def why_not(call: Call, body: WhyNotBody) -> object:
     """Why a document is, or is not, among the hits."""
-    request = await call.search_request("why_not")
-    explanation: WhyNot = await call.base.answer(request)
-    results = explanation.results
+    explanation, common = await _answer(call, "why_not")
+    results: Results = explanation.results
     return {
-        **SearchResponse.fields_of(request, results.stats),
+        **common,
         "document_id": explanation.document_id,
         "found": any(hit.document_id == explanation.document_id for hit in results),
         "reason": explanation.reason,
