@@ -14,21 +14,9 @@ from lagotto.mcp.tools import TOOLS, Agent, Arguments, Tool
 from tests.mcp.asking import ask, base_of, heads_of, own_base, pages, quoted_text, status_of
 
 WORDS = [
-    "truffles",
-    "grow",
-    "below",
-    "oak",
-    "and",
-    "hazel",
-    "where",
-    "a",
-    "dog",
-    "finds",
-    "them",
-    "by",
-    "their",
-    "smell",
-]
+    "truffles", "grow", "below", "oak", "and", "hazel", "where", "a", "dog", "finds", "them", "by",
+    "their", "smell",
+]  # fmt: skip
 
 
 def long_text(paragraphs: int) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
+from lagotto._internal.locations import is_web_address
 from lagotto._internal.registry import did_you_mean
 from lagotto.chunkers.structure import Structure
 from lagotto.context.cite import CitationKey, key_of_text
@@ -55,9 +56,9 @@ def parse_id(text: str) -> tuple[DocumentAddress, CitationKey | None]:
     return DocumentAddress(key.collection, key.document_id), key
 
 
-def url_of(source: str, name: DocumentAddress) -> str:
+def url_of(source: str, name: tuple[str, str]) -> str:
     """The address that a document was read from, if it is one of the web, or its resource."""
-    return source if urlsplit(source[:8]).scheme in ("http", "https") else name.uri
+    return source if is_web_address(source) else DocumentAddress(*name).uri
 
 
 def make_cursor(*numbers: int, of: object) -> str:

@@ -74,7 +74,7 @@ async def list_resources(
 
 async def read_resource(base: BaseVerbs, uri: str) -> types.ReadResourceResult:
     """A document as a quotation, as much of it as an answer may have."""
-    document = await require_document(base, DocumentAddress.parse(uri))
+    document, _ = await require_document(base, uri)
     span = Span(0, len(document.text))
     text = excerpt(document, span, whole=span, budget=MOST_TOKENS)
     contents = types.TextResourceContents(uri=uri, mime_type=MEDIA_TYPE, text=text)

@@ -20,7 +20,7 @@ from lagotto.context import ContextPack, Coverage
 from lagotto.context.cite import CitationKey, cited, key_of, key_of_text
 from lagotto.context.formats import CUT
 from lagotto.context.passages import stitched
-from lagotto.documents import DEFAULT_COLLECTION, Document, Record, Span
+from lagotto.documents import DEFAULT_COLLECTION, Document, DocumentRef, Record, Span
 from lagotto.errors import CitationError, ConfigError, DeadlineExceeded, LagottoError
 from lagotto.mcp.documents import (
     PARTS,
@@ -178,22 +178,20 @@ def tool(
     return declare
 
 
-async def require_document(base: BaseVerbs, name: DocumentAddress) -> Document:
-    """A document; ConfigError if there is none."""
+async def require_document(base: BaseVerbs, text: str) -> tuple[Document, CitationKey | None]:
+    """The document of an id, and the passage, if it names one; ConfigError if there is none."""
+    name, passage = parse_id(text)
     document = await base.get(name.document_id, collection=name.collection)
     if document is None:
         raise ConfigError(
             f"there is no document {str(name)[:300]!r}; pass an id or key from search or context"
         )
-    return document
+    return document, passage
 
 
 def _reason(error: Any) -> str:
-    if error["type"] == "extra_forbidden":
-        return "there is no such argument"
-    if error["type"] == "missing":
-        return "it is missing"
-    return f"{error['msg']}, and it is {error['input']!r}"
+    plain = {"extra_forbidden": "there is no such argument", "missing": "it is missing"}
+    return plain.get(error["type"]) or f"{error['msg']}, and it is {error['input']!r}"
 
 
 SNIPPET_CHARACTERS = 300
@@ -251,22 +249,19 @@ async def search(agent: Agent, args: SearchArguments) -> str:
 
 
 def _results(hits: Sequence[RetrievalResult], args: SearchArguments) -> list[dict[str, object]]:
-    highlighter, room = Highlighter(args.query), label_room(args.max_tokens)
-    results: list[dict[str, object]] = []
-    for hit in hits:
-        name = DocumentAddress(*hit.document_ref)
-        text, language = hit.content, hit.language
-        snippet = highlighter.snippet(text, language=language, max_chars=SNIPPET_CHARACTERS)
-        results.append(
-            {
-                "id": key_of(hit),
-                "title": shortened(hit.citation.removeprefix("Doc: "), most=room),
-                "url": shortened(url_of(hit.document_source, name), most=500),
-                "text": visible(snippet.text),
-                "score": round(hit.score, 2),
-            }
-        )
-    return results
+    snippet = partial(Highlighter(args.query).snippet, max_chars=SNIPPET_CHARACTERS)
+    return [
+        {
+            "id": key_of(hit),
+            "title": shortened(
+                hit.citation.removeprefix("Doc: "), most=label_room(args.max_tokens)
+            ),
+            "url": shortened(url_of(hit.document_source, hit.document_ref), most=500),
+            "text": visible(snippet(hit.content, language=hit.language).text),
+            "score": round(hit.score, 2),
+        }
+        for hit in hits
+    ]
 
 
 class DocumentArguments(Arguments):
@@ -282,12 +277,10 @@ class DocumentArguments(Arguments):
 )
 async def fetch(agent: Agent, args: DocumentArguments) -> str:
     """The whole document if it fits, or else from a little before the passage on."""
-    name, passage = parse_id(args.id)
-    document = await require_document(agent.base, name)
+    document, passage = await require_document(agent.base, args.id)
     text = document.text or document.title or ""
     metadata = _metadata(document, passage, room=args.max_tokens // 4)
     title = document.title or document.source or document.id
-    address = DocumentAddress(*document.ref)
 
     def render(start: int, count: int) -> str:
         end = start + count
@@ -296,7 +289,7 @@ async def fetch(agent: Agent, args: DocumentArguments) -> str:
                 "id": shortened(args.id, most=2_000),
                 "title": shortened(title, most=label_room(args.max_tokens)),
                 "text": visible(text[start:end]),
-                "url": shortened(url_of(document.source, address), most=500),
+                "url": shortened(url_of(document.source, document.ref), most=500),
                 "metadata": metadata,
                 "start": start,
                 "shown": count,
@@ -359,8 +352,7 @@ does not count the quotation marks."""
 class QuotedPassage:
     """A passage of an answer; `ranks` are those of the hits in it."""
 
-    collection: str
-    document_id: str
+    document: DocumentRef
     start: int
     text: str
     label: str
@@ -369,7 +361,7 @@ class QuotedPassage:
 
     def block(self, marker: int, *, room: int) -> str:
         """The passage under its marker; its label has `room` characters."""
-        key = key_of_text(self.collection, self.document_id, self.start, self.text)
+        key = key_of_text(*self.document, self.start, self.text)
         text = self.text.rstrip() + CUT * self.is_cut
         return f"[{marker}] {label(self.label, most=room)} key={key}\n{quoted(text)}"
 
@@ -403,9 +395,7 @@ async def context(agent: Agent, args: ContextArguments) -> str:
         (seen,) = parse_cursor(args.cursor, of=[*args.scope, args.top_k])
         results = await agent.base.retrieve(**question)
         passages = [
-            QuotedPassage(
-                hit.collection, hit.document_id, hit.start, hit.content, hit.citation, {hit.rank}
-            )
+            QuotedPassage(hit.document_ref, hit.start, hit.content, hit.citation, {hit.rank})
             for hit in results[seen:]
         ]
         return _answer(args, passages, total=len(results), seen=seen)
@@ -463,8 +453,7 @@ def _answer(
 def _of_pack(pack: ContextPack) -> list[QuotedPassage]:
     return [
         QuotedPassage(
-            citation.collection,
-            citation.document_id,
+            DocumentRef(citation.collection, citation.document_id),
             citation.start,
             stitched((chunk.start, chunk.text) for chunk in chunks),
             citation.label,
@@ -479,9 +468,9 @@ def _of_pack(pack: ContextPack) -> list[QuotedPassage]:
 @tool("List a document's sections, with numbers for read.", DocumentArguments)
 async def outline(agent: Agent, args: DocumentArguments) -> str:
     """The sections from the cursor on, as many as fit."""
-    name, _ = parse_id(args.id)
-    document = await require_document(agent.base, name)
+    document, _ = await require_document(agent.base, args.id)
     title = document.title or document.source or document.id
+    name = DocumentAddress(*document.ref)
     head = f"{label(title, most=label_room(args.max_tokens))} id={name}"
     text, structure = document.text, Structure(document)
     pages = f"{len(document.pages)} pages, " if document.pages else ""
@@ -526,8 +515,7 @@ class ReadArguments(DocumentArguments):
 )
 async def read(agent: Agent, args: ReadArguments) -> str:
     """A part, from its start or from the cursor on."""
-    name, passage = parse_id(args.id)
-    document = await require_document(agent.base, name)
+    document, passage = await require_document(agent.base, args.id)
     start = min(passage.start, len(document.text)) if passage else 0
     whole = rest = Span(start, len(document.text))
     if args.cursor:

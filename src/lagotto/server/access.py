@@ -61,10 +61,8 @@ class Access:
 
     def check(self, scope: Scope) -> None:
         if scope not in self.scopes:
-            raise Problem(
-                "Forbidden",
-                f"this needs a key with the scope {scope}; this one has {', '.join(self.scopes)}",
-            )
+            needed = f"this needs a key with the scope {scope}"
+            raise Problem("Forbidden", f"{needed}; this one has {', '.join(self.scopes)}")
 
     @property
     def is_admin(self) -> bool:

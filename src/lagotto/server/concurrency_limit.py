@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType
 
 from lagotto.server.problems import Problem
@@ -24,10 +24,8 @@ class _Entry:
 
     client: str
     wide: bool
+    admitted: asyncio.Future[None]
     working: bool = False
-    admitted: asyncio.Future[None] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
 
 
 class Gate:
@@ -54,7 +52,7 @@ class Gate:
     @asynccontextmanager
     async def slot(self, client: str = "", *, wide: bool = False) -> AsyncIterator[None]:
         """Work inside; TooManyRequests if the queue is full."""
-        entry = _Entry(client, wide)
+        entry = _Entry(client, wide, asyncio.get_running_loop().create_future())
         self._entries.append(entry)
         self._admit()
         if self.waiting > self._queue:

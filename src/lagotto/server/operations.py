@@ -159,10 +159,8 @@ class Operation:
         if self.form and kind == "multipart/form-data":
             return None
         if kind != JSON:
-            also = " or multipart/form-data" if self.form else ""
-            raise Problem(
-                "UnsupportedMediaType", f"the body is {kind or 'untyped'!r}; send {JSON}{also}"
-            )
+            send = f"{JSON} or multipart/form-data" if self.form else JSON
+            raise Problem("UnsupportedMediaType", f"the body is {kind or 'untyped'!r}; send {send}")
         settings = state.settings
         most = settings.max_upload if self.form else settings.max_body
         data = await limited(http, most=most, timeout=settings.body_timeout).body()

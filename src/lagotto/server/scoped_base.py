@@ -327,13 +327,8 @@ def _with_stats(answer: Any, change: Callable[[RetrievalStats], RetrievalStats])
 
 def _without_measurements(stats: RetrievalStats) -> RetrievalStats:
     """Times, counts and parameters are measured always, and shown if `debug` asks for them."""
-    return RetrievalStats(
-        degraded=stats.degraded,
-        corrections=stats.corrections,
-        synonyms=stats.synonyms,
-        candidates=stats.candidates,
-        fusion=stats.fusion,
-    )
+    shown = ("degraded", "corrections", "synonyms", "candidates", "fusion")
+    return RetrievalStats(**{name: getattr(stats, name) for name in shown})
 
 
 def public(note: str) -> str:

@@ -75,11 +75,9 @@ class ServerState:
             http.scope["logged_query"] = request.query
         try:
             answer = await work
-        except LagottoError as exc:
-            self.metrics.count_search(type(exc).__name__)
-            raise
-        except asyncio.CancelledError:
-            self.metrics.count_search("cancelled")
+        except (LagottoError, asyncio.CancelledError) as exc:
+            name = type(exc).__name__
+            self.metrics.count_search(name if isinstance(exc, LagottoError) else "cancelled")
             raise
         self.metrics.count_search("ok", stats_of(answer))
         return answer

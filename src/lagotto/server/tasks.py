@@ -427,7 +427,7 @@ class TaskRun:
     async def _do(self, index: int, file: TaskFile) -> None:
         """Add the documents of a file; what it fails on goes into its report."""
         name = file_name(self._stored.task.id, index)
-        self._stored = self._with_file(index, file.model_copy(update={"state": "processing"}))
+        self._stored = self._with_file(index, state="processing")
         data = await self._queue.values.data(UPLOAD, name) or b""
         results = await in_thread(_read, file, data, self._stored)
         documents = [item for item in results if isinstance(item, Document)]
@@ -447,13 +447,13 @@ class TaskRun:
         report = report.model_copy(update={"failures": (*failures, *report.failures)})
         added = report.added + report.updated + report.unchanged
         state: TaskState = "failed" if report.failures and not added else "succeeded"
-        done = file.model_copy(update={"state": state, "report": report})
-        files = self._with_file(index, done).task.files
+        files = self._with_file(index, state=state, report=report).task.files
         await self._save(files=files, report=sum_reports(each.report for each in files))
 
-    def _with_file(self, index: int, file: TaskFile) -> StoredTask:
-        files = self._stored.task.files
-        return self._stored.changed(files=(*files[:index], file, *files[index + 1 :]))
+    def _with_file(self, index: int, **changes: Any) -> StoredTask:
+        files = list(self._stored.task.files)
+        files[index] = files[index].model_copy(update=changes)
+        return self._stored.changed(files=tuple(files))
 
     async def _renew(self) -> None:
         while True:

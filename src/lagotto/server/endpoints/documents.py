@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Annotated, Any, Literal, NoReturn
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from lagotto import __version__
 from lagotto._internal.concurrency import in_thread
@@ -25,6 +25,8 @@ from lagotto.server.settings import ServerSettings
 from lagotto.stores.base import StoreInfo
 
 CollectionName = Annotated[str, Field(min_length=1)]
+CURSOR = TypeAdapter(tuple[str, str])
+"""The collection and the id of the last document of a page."""
 
 
 class DocumentsQuery(Record):
@@ -56,12 +58,9 @@ async def list_documents(call: Call, query: DocumentsQuery) -> object:
 
 def _parsed(cursor: str) -> tuple[str, str]:
     try:
-        collection, name = json.loads(base64.urlsafe_b64decode(cursor))
-        if not isinstance(collection, str) or not isinstance(name, str):
-            raise ValueError
-    except (ValueError, TypeError, RecursionError):
+        return CURSOR.validate_json(base64.urlsafe_b64decode(cursor))
+    except ValueError:
         raise invalid_field("after", "no cursor; pass `next` of the answer before") from None
-    return collection, name
 
 
 def _checked(filters: str | dict[str, Any] | None, settings: ServerSettings) -> Filter:

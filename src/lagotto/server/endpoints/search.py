@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 from uuid import uuid4
 
@@ -16,13 +17,7 @@ from lagotto.documents import Record, Span
 from lagotto.prefs import MOST_QUERIES, Verb, several_queries
 from lagotto.rerankers import create_reranker
 from lagotto.rerankers.base import Candidate
-from lagotto.results import (
-    Results,
-    RetrievalBundle,
-    RetrievalResult,
-    RetrievalStats,
-    ScoreBreakdown,
-)
+from lagotto.results import RetrievalBundle, RetrievalResult, RetrievalStats, ScoreBreakdown
 from lagotto.retrieval.documents import Highlighter
 from lagotto.server.operations import Call, operation
 from lagotto.server.problems import Answer, Problem, invalid_field
@@ -147,7 +142,7 @@ class WhyNotAnswer(SearchResponse):
 async def why_not(call: Call, body: WhyNotBody) -> object:
     """Why a document is, or is not, among the hits."""
     explanation, common = await _answer(call, "why_not")
-    results: Results = explanation.results
+    results = explanation.results
     return {
         **common,
         "document_id": explanation.document_id,
@@ -160,7 +155,7 @@ async def why_not(call: Call, body: WhyNotBody) -> object:
     }
 
 
-def hits_of(results: Results, body: SearchBody) -> list[dict[str, Any]]:
+def hits_of(results: Sequence[RetrievalResult], body: SearchBody) -> list[dict[str, Any]]:
     """Hits, each with its citation and, if requested, the words in it that match."""
     highlighter, room = Highlighter(body.query), HIGHLIGHTED if body.highlight else 0
     hits = []
@@ -229,13 +224,10 @@ async def rerank(call: Call, body: RerankBody) -> object:
     texts = [item.text if isinstance(item, RerankText) else item for item in body.documents]
     _check_count(call, texts, field="documents")
     embedder = await call.state.embedder()
-    candidates = []
-    if texts:
-        vectors = await embedder.embed([body.query], role="query")
-        cosines = (await embedder.embed(texts, role="document")) @ vectors[0]
-        cosines = np.clip(cosines, 0.0, 1.0).tolist()
-        pairs = zip(texts, cosines, strict=True)
-        candidates = [Candidate(str(at), text, score) for at, (text, score) in enumerate(pairs)]
+    vectors = await embedder.embed([body.query], role="query")
+    cosines = (await embedder.embed(texts, role="document")) @ vectors[0]
+    pairs = zip(texts, np.clip(cosines, 0.0, 1.0).tolist(), strict=True)
+    candidates = [Candidate(str(at), text, score) for at, (text, score) in enumerate(pairs)]
     reranker = create_reranker(name, embedder=embedder)
     try:
         judged = await reranker.rerank(body.query, candidates)
