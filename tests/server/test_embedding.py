@@ -16,9 +16,10 @@ from tests.server.running import serving
 
 
 class TestContract(EmbedderContract):
-    @pytest.fixture
-    def embedder(self) -> Embedder:
-        return QueryEmbedder(HashEmbedder())
+    @pytest.fixture(params=[False, True], ids=["alone", "in_batches"])
+    def embedder(self, request: pytest.FixtureRequest) -> Embedder:
+        inner = HashEmbedder()
+        return QueryEmbedder(inner, batches=QueryBatches(inner) if request.param else None)
 
 
 async def test_queries_used_last_are_kept() -> None:
@@ -54,13 +55,6 @@ async def test_documents_go_through() -> None:
     await cache.embed(["a"], role="document")
     await cache.embed(["a", "b"], role="query")
     assert (cache.hits, cache.misses) == (0, 0)
-
-
-class TestContractBatching(EmbedderContract):
-    @pytest.fixture
-    def embedder(self) -> Embedder:
-        inner = HashEmbedder()
-        return QueryEmbedder(inner, batches=QueryBatches(inner))
 
 
 class Slow(HashEmbedder):

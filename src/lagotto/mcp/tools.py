@@ -250,12 +250,11 @@ async def search(agent: Agent, args: SearchArguments) -> str:
 
 def _results(hits: Sequence[RetrievalResult], args: SearchArguments) -> list[dict[str, object]]:
     snippet = partial(Highlighter(args.query).snippet, max_chars=SNIPPET_CHARACTERS)
+    room = label_room(args.max_tokens)
     return [
         {
             "id": key_of(hit),
-            "title": shortened(
-                hit.citation.removeprefix("Doc: "), most=label_room(args.max_tokens)
-            ),
+            "title": shortened(hit.citation.removeprefix("Doc: "), most=room),
             "url": shortened(url_of(hit.document_source, hit.document_ref), most=500),
             "text": visible(snippet(hit.content, language=hit.language).text),
             "score": round(hit.score, 2),

@@ -32,7 +32,7 @@ from lagotto.server.operations import JSON, openapi
 from lagotto.server.problems import HANDLERS, Problem, problem_of
 from lagotto.server.request_body import limited
 from lagotto.server.settings import ServerSettings
-from lagotto.server.state import ServerState, client_of, state_of
+from lagotto.server.state import ServerState, client_of
 from lagotto.server.tasks import do_tasks
 
 
@@ -108,7 +108,7 @@ class Mcp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["operation"] = "mcp"
         http = HttpRequest(scope, receive)
-        state = state_of(http)
+        state: ServerState = http.state.server
         settings = state.settings
         access = await state.authenticate(http)
         access.check("read")
@@ -133,7 +133,7 @@ class KeyAgent(Agent):
     """The holder of a key, within the limits of the server."""
 
     def __init__(self, http: HttpRequest, access: Access) -> None:
-        state = state_of(http)
+        state: ServerState = http.state.server
         if not state.settings.mcp_write:
             scopes = tuple(scope for scope in access.scopes if scope != "write")
             access = replace(access, scopes=scopes)

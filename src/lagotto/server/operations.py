@@ -27,7 +27,7 @@ from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.server.access import Access, Scope, Visibility
 from lagotto.server.problems import MEDIA_TYPE, Answer, Problem, ProblemDetails, invalid
 from lagotto.server.request_body import AddBody, SearchBody, limited, nested
-from lagotto.server.state import ServerState, client_of, state_of
+from lagotto.server.state import ServerState, client_of
 
 if TYPE_CHECKING:
     from lagotto.server.scoped_base import ScopedBase
@@ -135,7 +135,7 @@ class Operation:
 
     async def __call__(self, http: HttpRequest) -> Response:
         http.scope["operation"] = self.name
-        state = state_of(http)
+        state: ServerState = http.state.server
         access = ANONYMOUS
         if self.scope is not None:
             access = await state.authenticate(http)

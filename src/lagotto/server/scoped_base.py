@@ -72,14 +72,9 @@ class FieldCounts:
         for name in ordered[:MOST_FIELDS]:
             values = self._values[name]
             best = sorted(values.items(), key=lambda item: (-item[1], *item[0]))[:MOST_VALUES]
-            fields.append(
-                {
-                    "name": name,
-                    "documents": self._having[name],
-                    "values": [{"value": value, "documents": count} for (_, value), count in best],
-                    "values_total": len(values),
-                }
-            )
+            about = {"name": name, "documents": self._having[name]}
+            shown = [{"value": value, "documents": count} for (_, value), count in best]
+            fields.append({**about, "values": shown, "values_total": len(values)})
         counted = {"counted": self.documents, "complete": complete}
         return {"fields": fields, "fields_total": len(ordered), **counted}
 
@@ -365,8 +360,5 @@ def check_reranker(name: str, settings: ServerSettings) -> None:
     """Raise a problem unless requests may name this reranker: others open files and connections."""
     if name not in settings.rerankers:
         names = ", ".join(settings.rerankers)
-        raise Problem(
-            "Forbidden",
-            f"the reranker {name!r} is not allowed on this server, which has {names}; "
-            "`lagotto serve --allow-reranker` adds others",
-        )
+        refused = f"the reranker {name!r} is not allowed on this server, which has {names}"
+        raise Problem("Forbidden", f"{refused}; `lagotto serve --allow-reranker` adds others")

@@ -110,12 +110,6 @@ def _by(label: str, values: Mapping[str, float]) -> dict[Labels, float]:
     return {((label, name),): value for name, value in values.items()}
 
 
-def state_of(http: HttpRequest) -> ServerState:
-    """The state of the server that a request came to, in mounted applications as well."""
-    state: ServerState = http.scope["state"]["server"]
-    return state
-
-
 def client_of(http: HttpRequest, access: Access) -> str:
     """Who shares the server with others: a key, or an address where there are no keys."""
     return access.key_id or (http.client.host if http.client else "")

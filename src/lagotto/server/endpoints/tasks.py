@@ -121,9 +121,8 @@ async def _upload(file: UploadFile | str) -> Upload:
 def _fields(form: FormData) -> dict[str, str]:
     unknown = sorted(set(form) - {*FIELDS, "file"})
     if unknown:
-        raise invalid_field(
-            unknown[0], f"there is no such field; there are file, {', '.join(FIELDS)}"
-        )
+        known = ", ".join(("file", *FIELDS))
+        raise invalid_field(unknown[0], f"there is no such field; there are {known}")
     return {name: str(form[name]) for name in FIELDS if form.get(name)}
 
 
