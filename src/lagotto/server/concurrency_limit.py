@@ -107,11 +107,9 @@ def noticing_signals(stopping: asyncio.Event) -> Iterator[None]:
 
     The server waits for open connections; streams have to end by themselves.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     loop = asyncio.get_running_loop()
-    former = {number: signal.getsignal(number) for number in SIGNALS}
+    in_main_thread = threading.current_thread() is threading.main_thread()  # no other may
+    former = {number: signal.getsignal(number) for number in SIGNALS if in_main_thread}
 
     def notice(number: int, frame: FrameType | None) -> None:
         loop.call_soon_threadsafe(stopping.set)
@@ -119,7 +117,7 @@ def noticing_signals(stopping: asyncio.Event) -> Iterator[None]:
         if callable(handler):
             handler(number, frame)
 
-    for number in SIGNALS:
+    for number in former:
         signal.signal(number, notice)
     try:
         yield

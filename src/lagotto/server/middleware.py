@@ -11,7 +11,7 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -119,20 +119,14 @@ def callers_trace(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[None]:
 
     Like spans, only if the program has loaded OpenTelemetry.
     """
-    if "opentelemetry.trace" not in sys.modules:
-        yield
-        return
-    from opentelemetry import context, propagate, trace
+    with ExitStack() as stack:
+        if "opentelemetry.trace" in sys.modules:
+            from opentelemetry import context, propagate, trace
 
-    if trace.get_current_span().get_span_context().is_valid:
+            if not trace.get_current_span().get_span_context().is_valid:
+                carrier = {name.decode("latin-1"): text.decode("latin-1") for name, text in headers}
+                stack.callback(context.detach, context.attach(propagate.extract(carrier)))
         yield
-        return
-    carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-    token = context.attach(propagate.extract(carrier))
-    try:
-        yield
-    finally:
-        context.detach(token)
 
 
 class BrowserGuard(HttpMiddleware):
