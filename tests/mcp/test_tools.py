@@ -85,9 +85,12 @@ async def test_search_in_a_collection_and_by_filter() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "least_bad"),
-    [({"query": "dog", "filters": {"topic": "x"}}, []), ({"query": "dog", "collection": "none"}, []),
-     ({"query": "turbine"}, [0.0])],
-)  # fmt: skip
+    [
+        ({"query": "dog", "filters": {"topic": "x"}}, []),
+        ({"query": "dog", "collection": "none"}, []),
+        ({"query": "turbine"}, [0.0]),
+    ],
+)
 async def test_nothing_found_is_an_answer(asked: dict[str, Any], least_bad: list[float]) -> None:
     """Nor what nothing speaks for: no word of `turbine` is there, and its cosine is negative."""
     async with base_of(DOG) as base:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
@@ -166,12 +166,11 @@ TOOLS: dict[str, Tool] = {}
 """The tools by name, in the order in which agents see them."""
 
 
-def tool(
-    description: str, arguments: type[Record], *, effect: Effect = "reads"
-) -> Callable[[Run], Run]:
-    """Declare a function as the tool of its name."""
+def tool(description: str, *, effect: Effect = "reads") -> Callable[[Run], Run]:
+    """Declare a function as the tool of its name, with the arguments that its second one is."""
 
     def declare(run: Run) -> Run:
+        arguments = get_type_hints(run)["args"]
         TOOLS[run.__name__] = Tool(run.__name__, description, arguments, run, effect)
         return run
 
@@ -221,7 +220,6 @@ class SearchArguments(Arguments):
 @tool(
     "Find passages. JSON: results with id, title, url, text (a snippet), score. "
     "Pass an id to fetch, read or outline; cite by it.",
-    SearchArguments,
 )
 async def search(agent: Agent, args: SearchArguments) -> str:
     """The results from the cursor on, up to `top_k` and as many as fit."""
@@ -272,7 +270,6 @@ class DocumentArguments(Arguments):
 @tool(
     "Get a result or document by id. JSON: id, title, text, url, metadata. Of a long document, "
     "the part around the result.",
-    DocumentArguments,
 )
 async def fetch(agent: Agent, args: DocumentArguments) -> str:
     """The whole document if it fits, or else from a little before the passage on."""
@@ -383,7 +380,6 @@ class ContextArguments(SearchArguments):
 @tool(
     "Cited passages for a question, or for several queries, with what surrounds them, in one call. "
     'filters: {"field": value}.',
-    ContextArguments,
 )
 async def context(agent: Agent, args: ContextArguments) -> str:
     """The pack of a query, or, from a cursor on, the hits that it had no room for."""
@@ -464,7 +460,7 @@ def _of_pack(pack: ContextPack) -> list[QuotedPassage]:
     ]
 
 
-@tool("List a document's sections, with numbers for read.", DocumentArguments)
+@tool("List a document's sections, with numbers for read.")
 async def outline(agent: Agent, args: DocumentArguments) -> str:
     """The sections from the cursor on, as many as fit."""
     document, _ = await require_document(agent.base, args.id)
@@ -510,7 +506,6 @@ class ReadArguments(DocumentArguments):
 @tool(
     'Read a document: a section (number from outline, or title), a page ("3", "3-5"), lines '
     '("10-40"), all from the start or from a passage, or on from a cursor.',
-    ReadArguments,
 )
 async def read(agent: Agent, args: ReadArguments) -> str:
     """A part, from its start or from the cursor on."""
@@ -527,7 +522,7 @@ async def read(agent: Agent, args: ReadArguments) -> str:
     return excerpt(document, rest, whole=whole, budget=args.max_tokens)
 
 
-@tool("List collections with their sizes.", Arguments)
+@tool("List collections with their sizes.")
 async def collections(agent: Agent, args: Arguments) -> str:
     """The collections from the cursor on, as many as fit."""
     counts = sorted((await agent.base.collections()).items())
@@ -560,7 +555,7 @@ class AddArguments(Record):
     metadata: dict[str, Any] | None = None
 
 
-@tool("Add a text as a document.", AddArguments, effect="adds")
+@tool("Add a text as a document.", effect="adds")
 async def add(agent: Agent, args: AddArguments) -> str:
     """Add a document; its id is a hash of its content. One that is there keeps its metadata."""
     try:
@@ -584,7 +579,7 @@ class RemoveArguments(Record):
     ids: list[DocumentId] = Field(min_length=1, max_length=100)
 
 
-@tool("Remove documents by id, for good.", RemoveArguments, effect="removes")
+@tool("Remove documents by id, for good.", effect="removes")
 async def remove(agent: Agent, args: RemoveArguments) -> str:
     """Remove documents; an id of a passage stands for its document."""
     names = list(dict.fromkeys(parse_id(each)[0] for each in args.ids))
