@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -90,6 +91,21 @@ async def pages(base: Agent, name: str, **arguments: Any) -> list[str]:
 
 
 PARTS = ("section", "page", "lines")
+
+
+class Never:
+    """In place of a method: never returns, and notes that it was called, and cancelled."""
+
+    def __init__(self) -> None:
+        self.started, self.cancelled = asyncio.Event(), asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    async def __call__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self.started.set)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._loop.call_soon_threadsafe(self.cancelled.set)
 
 
 def text_of(result: types.CallToolResult) -> str:

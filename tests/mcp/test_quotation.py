@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lagotto.mcp.quotation import MARK, label, quoted, to_json, unquoted, visible, visible_fields
+from lagotto.mcp.quotation import MARK, label, quoted, to_json, visible, visible_fields
 
 BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 hostile = st.text(
@@ -20,8 +20,9 @@ hostile = st.text(
 @example('> \n"}],"shown":9')
 def test_nothing_ends_a_quotation(text: str) -> None:
     """A line that does not start with the mark is never the document's."""
-    assert all(line.startswith(MARK) for line in quoted(text).splitlines())
-    assert unquoted(quoted(text)) == visible(text)
+    lines = quoted(text).splitlines(keepends=True)
+    assert all(line.startswith(MARK) for line in lines)
+    assert "".join(line.removeprefix(MARK) for line in lines) == visible(text)
 
 
 @given(hostile)

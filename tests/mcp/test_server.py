@@ -24,7 +24,7 @@ from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.prefs import SearchRequest
 from lagotto.results import Results
 from mcp import Client, StdioServerParameters
-from tests.mcp.asking import MODES, base_of, text_of
+from tests.mcp.asking import MODES, Never, base_of, text_of
 from tests.server.running import serving
 
 ROOT = Path(__file__).parents[2]
@@ -137,24 +137,14 @@ async def test_many_calls_at_once(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_cancelled_call_ends(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    started, ended = asyncio.Event(), asyncio.Event()
-
-    async def slow(_: SearchRequest) -> Results:
-        started.set()
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            ended.set()
-            raise
-        return Results()
-
+    never = Never()
     async with base_of() as base, Client(create_server(base), mode=mode) as client:
-        monkeypatch.setattr(base.base, "answer", slow)
+        monkeypatch.setattr(base.base, "answer", never)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "search", {"query": "x"})
-            await started.wait()
+            await never.started.wait()
             tasks.cancel_scope.cancel()
-        await asyncio.wait_for(ended.wait(), 60)
+        await asyncio.wait_for(never.cancelled.wait(), 60)
         assert not (await client.call_tool("collections", {})).is_error
 
 

@@ -9,20 +9,21 @@ import pytest
 from lagotto.documents import Vectors
 from lagotto.embedders.base import Embedder, Role
 from lagotto.errors import EmbeddingError
-from lagotto.server.embedding import BatchingEmbedder, QueryCache
+from lagotto.server.embedding import QueryBatches, QueryEmbedder
 from lagotto.testing.embedders import EmbedderContract
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import serving
 
 
 class TestContract(EmbedderContract):
-    @pytest.fixture
-    def embedder(self) -> Embedder:
-        return QueryCache(HashEmbedder())
+    @pytest.fixture(params=[False, True], ids=["alone", "in_batches"])
+    def embedder(self, request: pytest.FixtureRequest) -> Embedder:
+        inner = HashEmbedder()
+        return QueryEmbedder(inner, batches=QueryBatches(inner) if request.param else None)
 
 
 async def test_queries_used_last_are_kept() -> None:
-    cache = QueryCache(HashEmbedder(), entries=2)
+    cache = QueryEmbedder(HashEmbedder(), entries=2)
     for text in ("a", "b", "a", "c", "a", "b"):
         vector = await cache.embed([text], role="query")
         np.testing.assert_array_equal(vector, await HashEmbedder().embed([text], role="query"))
@@ -42,7 +43,7 @@ def test_no_caller_can_tell_what_another_one_has_asked() -> None:
 
 
 async def test_whoever_gets_a_vector_may_change_it() -> None:
-    cache = QueryCache(HashEmbedder())
+    cache = QueryEmbedder(HashEmbedder())
     for _ in range(3):
         vector = await cache.embed(["a"], role="query")
         assert vector.any()
@@ -50,16 +51,10 @@ async def test_whoever_gets_a_vector_may_change_it() -> None:
 
 
 async def test_documents_go_through() -> None:
-    cache = QueryCache(HashEmbedder())
+    cache = QueryEmbedder(HashEmbedder())
     await cache.embed(["a"], role="document")
     await cache.embed(["a", "b"], role="query")
     assert (cache.hits, cache.misses) == (0, 0)
-
-
-class TestContractBatching(EmbedderContract):
-    @pytest.fixture
-    def embedder(self) -> Embedder:
-        return BatchingEmbedder(HashEmbedder())
 
 
 class Slow(HashEmbedder):
@@ -88,44 +83,38 @@ class Slow(HashEmbedder):
 
 async def test_the_first_goes_at_once_and_the_others_together() -> None:
     inner = Slow()
-    embedder = BatchingEmbedder(inner, parallel=1)
-    found = await asyncio.gather(*(embedder.embed([f"q{n}"], role="query") for n in range(6)))
+    batches = QueryBatches(inner, parallel=1)
+    found = await asyncio.gather(*(batches.embed(f"q{n}") for n in range(6)))
     assert inner.seen in ([["q0"], [f"q{n}" for n in range(1, 6)]], [[f"q{n}" for n in range(6)]])
     alone = HashEmbedder()
     for number, vector in enumerate(found):
         np.testing.assert_array_equal(vector, await alone.embed([f"q{number}"], role="query"))
-    assert embedder.queries == 6
-    assert embedder.waiting == 0
+    assert batches.batches == len(inner.seen)
+    assert batches.waiting == 0
 
 
 async def test_each_cpu_gets_its_share() -> None:
     """With two of them, two queries are not one batch, and eight are two of four."""
     inner = Slow()
-    embedder = BatchingEmbedder(inner, parallel=2)
-    await asyncio.gather(*(embedder.embed([f"q{n}"], role="query") for n in range(2)))
+    batches = QueryBatches(inner, parallel=2)
+    await asyncio.gather(*(batches.embed(f"q{n}") for n in range(2)))
     assert inner.seen == [["q0"], ["q1"]]
     inner.seen.clear()
-    await asyncio.gather(*(embedder.embed([f"q{n}"], role="query") for n in range(8)))
+    await asyncio.gather(*(batches.embed(f"q{n}") for n in range(8)))
     assert sorted(map(len, inner.seen)) in ([4, 4], [2, 2, 4], [1, 1, 2, 4])
 
 
-async def test_documents_go_through_batching() -> None:
-    inner = Slow()
-    await BatchingEmbedder(inner).embed(["a", "b"], role="document")
-    assert inner.seen == [["a", "b"]]
-
-
 async def test_errors_reach_everybody() -> None:
-    embedder = BatchingEmbedder(Slow(EmbeddingError("the model is gone")))
-    calls = [embedder.embed([f"q{n}"], role="query") for n in range(3)]
+    batches = QueryBatches(Slow(EmbeddingError("the model is gone")))
+    calls = [batches.embed(f"q{n}") for n in range(3)]
     found = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(error) for error in found] == [EmbeddingError] * 3
 
 
 async def test_one_that_leaves_takes_nobody_along() -> None:
     inner = Slow()
-    embedder = BatchingEmbedder(inner)
-    calls = [asyncio.create_task(embedder.embed([f"q{n}"], role="query")) for n in range(3)]
+    batches = QueryBatches(inner)
+    calls = [asyncio.create_task(batches.embed(f"q{n}")) for n in range(3)]
     await inner.entered.wait()
     calls[0].cancel()
     assert len(await calls[1]) == len(await calls[2]) == 1
@@ -134,12 +123,12 @@ async def test_one_that_leaves_takes_nobody_along() -> None:
 
 async def test_if_all_leave_the_model_stops() -> None:
     inner = Slow(seconds=600)
-    embedder = BatchingEmbedder(inner)
-    call = asyncio.create_task(embedder.embed(["q"], role="query"))
+    batches = QueryBatches(inner)
+    call = asyncio.create_task(batches.embed("q"))
     await inner.entered.wait()
     call.cancel()
-    (running,) = embedder._running
+    (running,) = batches._running
     await running
     assert inner.cancelled
     inner.seconds = 0
-    assert len(await embedder.embed(["again"], role="query")) == 1
+    assert len(await batches.embed("again")) == 1

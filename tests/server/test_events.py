@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -19,8 +20,8 @@ from lagotto.server.events import (
     DEBUG,
     SOURCES,
     Event,
+    EventStream,
     PlainOrchestrator,
-    event_stream,
 )
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import DOCUMENTS, Running, serving, wait_until
@@ -117,13 +118,19 @@ def test_problems(server: Running) -> None:
     assert wrong.status_code == 422
 
 
+@contextmanager
+def lines_of_a_search(server: Running) -> Iterator[Iterator[str]]:
+    """The lines of a stream that does not end by itself."""
+    body, path = {"query": "wait"}, f"{server.url}/v1/search/stream"
+    with httpx.stream("POST", path, json=body, timeout=60) as answer:
+        lines = answer.iter_lines()  # would close the connection if it were gone
+        yield lines
+
+
 def test_a_stream_ends_with_the_server() -> None:
     embedder = WaitingEmbedder()
     with serving(embedder=embedder, heartbeat=0.05) as own:
-        with httpx.stream(
-            "POST", f"{own.url}/v1/search/stream", json={"query": "wait"}, timeout=60
-        ) as answer:
-            lines = answer.iter_lines()
+        with lines_of_a_search(own) as lines:
             assert next(lines) == ": heartbeat"
             own.loop.call_soon_threadsafe(own.state.stopping.set)
             assert "event: end" not in list(lines)
@@ -135,10 +142,7 @@ def test_streams_have_places_of_their_own() -> None:
     """Who is sent away is told when to come back; one that ends makes room, however it ends."""
     embedder = WaitingEmbedder()
     with serving(embedder=embedder, heartbeat=0.05, streams=1) as own:
-        with httpx.stream(
-            "POST", f"{own.url}/v1/search/stream", json={"query": "wait"}, timeout=60
-        ) as answer:
-            lines = answer.iter_lines()  # which would close the connection if it were gone
+        with lines_of_a_search(own) as lines:
             assert next(lines) == ": heartbeat"
             refused = own.post("/v1/search/stream", {"query": "dog"})
             assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
@@ -160,8 +164,7 @@ async def left_before_it_begins(server: Running) -> None:
         raise OSError("the connection is gone")
 
     http = Request({"type": "http", "headers": [], "request_id": "r"})
-    stream = await event_stream(http, server.state, events())
-    assert server.state.streams.working == 1
+    stream = EventStream(http, server.state, events())
     with pytest.raises((OSError, ClientDisconnect)):
         await stream({"type": "http", "asgi": {"spec_version": "2.4"}}, gone, gone)
 
@@ -169,10 +172,7 @@ async def left_before_it_begins(server: Running) -> None:
 def test_heartbeats_until_the_client_leaves_which_cancels_the_search(server: Running) -> None:
     EMBEDDER.entered.clear()
     EMBEDDER.cancelled.clear()
-    with httpx.stream(
-        "POST", f"{server.url}/v1/search/stream", json={"query": "wait"}, timeout=60
-    ) as answer:
-        lines = answer.iter_lines()
+    with lines_of_a_search(server) as lines:
         assert [next(lines) for _ in range(4)] == [": heartbeat", "", ": heartbeat", ""]
         assert EMBEDDER.entered.wait(60)
         assert not EMBEDDER.cancelled.is_set()

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -37,26 +38,18 @@ def test_without_keys_only_this_machine(tmp_path: Path) -> None:
     exposed = ServerSettings(location=location, host="0.0.0.0")
     with pytest.raises(ConfigError, match=r"keys create --name NAME"):
         asyncio.run(check_base(exposed))
-    asyncio.run(_create_key(location))
+    asyncio.run(_of_keys(location, lambda keys: keys.create("first")))
     asyncio.run(check_base(exposed))
-    asyncio.run(_revoke_key(location))
+    asyncio.run(_of_keys(location, lambda keys: keys.revoke("first")))
     with pytest.raises(ConfigError, match=r"this base has no active key"):
         asyncio.run(check_base(exposed))
 
 
-async def _revoke_key(location: str) -> None:
+async def _of_keys(location: str, change: Callable[[ApiKeys], Awaitable[object]]) -> None:
     store = create_store(location)
     await store.open()
-    await ApiKeys(store.keyed_values).revoke("first")
+    await change(ApiKeys(store.keyed_values))
     await store.close()
-
-
-async def _create_key(location: str) -> str:
-    store = create_store(location)
-    await store.open()
-    secret, _ = await ApiKeys(store.keyed_values).create("first")
-    await store.close()
-    return secret
 
 
 def test_slowloris_with_headers_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,10 @@ from lagotto.server.tasks import (
     StoredTask,
     Task,
     TaskQueue,
-    TaskWorker,
+    TaskRun,
     Upload,
     Writes,
+    do_tasks,
     writes_of,
 )
 from lagotto.stores.sqlite.store import SqliteStore
@@ -139,14 +140,13 @@ def test_forms_that_can_not_be(server: Running) -> None:
     assert broken.status_code == 400
 
 
+async def forever(*_: object, **__: object) -> None:
+    await asyncio.Event().wait()
+
+
 def test_cancelling_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that waits is never begun, and one that is under way ends where it is."""
     with serving(lease=0.2) as own:
-
-        async def forever(*_: object, **__: object) -> AddReport:
-            await asyncio.Event().wait()
-            raise AssertionError
-
         monkeypatch.setattr(own.state.base, "add_guarded", forever)
         first = own.post("/v1/documents", {"documents": [{"text": "Long."}]}).json()
         second = own.post("/v1/documents", {"documents": [{"text": "Never."}]}).json()
@@ -174,13 +174,6 @@ def test_a_task_that_fails_says_so_of_its_files(monkeypatch: pytest.MonkeyPatch)
 def test_of_a_revoked_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it has queued is not done, what is under way ends, and so does its stream."""
     with serving(lease=0.2) as own:
-        started = threading.Event()
-
-        async def forever(*_: object, **__: object) -> AddReport:
-            started.set()
-            await asyncio.Event().wait()
-            raise AssertionError
-
         monkeypatch.setattr(own.state.base, "add_guarded", forever)
         admin = own.key("write", "admin")
         secret = own.key("read", "write", name="web")
@@ -188,7 +181,7 @@ def test_of_a_revoked_key(monkeypatch: pytest.MonkeyPatch) -> None:
             own.post("/v1/documents", {"documents": [{"text": text}]}, key=secret).json()
             for text in ("Under way.", "Queued.")
         ]
-        assert started.wait(60)
+        after(own.http, sent[0], ("enqueued",), **bearer(secret))
         path = f"/v1/tasks/{sent[0]['id']}/events"
         with own.http.stream("GET", path, headers=bearer(secret)) as stream:
             lines = stream.iter_lines()
@@ -411,8 +404,18 @@ class Setting:
         self.settings = ServerSettings(location=":memory:", **settings)
         self.queue = TaskQueue(self.values, self.settings)
 
-    def worker(self) -> TaskWorker:
-        return TaskWorker(self.queue, self.base)
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """Another process does tasks meanwhile."""
+        running = asyncio.create_task(do_tasks(self.queue, self.base))
+        try:
+            yield
+        finally:
+            await died(running)
+
+    async def claim(self, owner: str = "") -> TaskRun | None:
+        claimed = await self.queue.claim(owner)
+        return claimed and TaskRun(*claimed, self.queue, self.base)
 
     async def stored(self, task: Task) -> StoredTask:
         return (await self.queue.get(task.id, Access()))[1]
@@ -423,6 +426,9 @@ class Setting:
             while not reached(stored := await self.stored(task)):  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
         return stored
+
+    async def done(self, task: Task) -> StoredTask:
+        return await self.until(task, lambda stored: stored.task.state == "succeeded")
 
 
 @pytest.fixture
@@ -445,18 +451,16 @@ async def died(running: asyncio.Task[None]) -> None:
 async def test_what_is_done_is_not_done_again_by_another_process(base: Base) -> None:
     setting = Setting(base, lease=0.3)
     task = await setting.queue.submit(FILES, Access())
-    run = await setting.worker()._claim()
+    run = await setting.claim()
     assert run is not None
     running = asyncio.create_task(run.run())
     await setting.until(task, first_is_done)
     await died(running)
     base.released.set()
-    another = asyncio.create_task(setting.worker().run())
-    ended = await setting.until(task, lambda stored: stored.task.state == "succeeded")
-    async with asyncio.timeout(60):
+    async with setting.working(), asyncio.timeout(60):
+        ended = await setting.done(task)
         while await setting.values.items(OPEN):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
-    await died(another)
     assert base.begun[0] == "first.txt"
     assert set(base.begun[1:]) == {"second.txt"}
     assert [file.report.added for file in ended.task.files] == [1, 1]
@@ -471,9 +475,8 @@ async def test_what_a_process_that_died_did_not_remove_goes_with_the_task(base: 
     version, stored = await setting.queue.get(task.id, Access())
     done = stored.changed(**stored.in_state("succeeded")).changed(state="processing")
     assert await setting.queue.put(done, expected=version)
-    running = asyncio.create_task(setting.worker().run())
-    await setting.until(task, lambda stored: stored.task.state == "succeeded")
-    await died(running)
+    async with setting.working():
+        await setting.done(task)
     assert base.begun == []
     assert await setting.values.items(UPLOAD) == []
 
@@ -481,8 +484,8 @@ async def test_what_a_process_that_died_did_not_remove_goes_with_the_task(base: 
 async def test_a_task_that_is_worked_on_is_left_alone(base: Base) -> None:
     setting = Setting(base, lease=600)
     await setting.queue.submit(FILES, Access())
-    assert await setting.worker()._claim() is not None
-    assert await setting.worker()._claim() is None
+    assert await setting.claim() is not None
+    assert await setting.claim() is None
 
 
 async def test_a_process_that_lost_its_lease_changes_nothing(base: Base) -> None:
@@ -490,15 +493,14 @@ async def test_a_process_that_lost_its_lease_changes_nothing(base: Base) -> None
     setting = Setting(base, lease=0.001)
     base.held = set()
     task = await setting.queue.submit(FILES, Access())
-    slow, quick = setting.worker(), setting.worker()
-    lost = await slow._claim()
+    lost = await setting.claim("slow")
     assert lost is not None
     await asyncio.sleep(0.01)  # more than the lease
-    assert await quick._claim() is not None
+    assert await setting.claim("quick") is not None
     before = await setting.stored(task)
     await lost.run()
     assert await setting.stored(task) == before
-    assert before.owner == quick._owner
+    assert before.owner == "quick"
     assert await setting.values.data(UPLOAD, f"{task.id}/000000") == FILES[0].data
 
 
@@ -506,16 +508,14 @@ async def test_a_process_that_ends_gives_its_task_back(base: Base) -> None:
     """The next one need not wait for the end of the lease."""
     setting = Setting(base, lease=600)
     task = await setting.queue.submit(FILES, Access())
-    running = asyncio.create_task(setting.worker().run())
-    await setting.until(task, lambda stored: first_is_done(stored) and len(base.begun) == 2)
-    await died(running)
+    async with setting.working():
+        await setting.until(task, lambda stored: first_is_done(stored) and len(base.begun) == 2)
     stored = await setting.stored(task)
     assert stored.task.state == "enqueued"
     assert [file.state for file in stored.task.files] == ["succeeded", "enqueued"]
     base.released.set()
-    another = asyncio.create_task(setting.worker().run())
-    await setting.until(task, lambda stored: stored.task.state == "succeeded")
-    await died(another)
+    async with setting.working():
+        await setting.done(task)
     assert base.begun == ["first.txt", "second.txt", "second.txt"]
 
 
@@ -529,6 +529,11 @@ def revision(number: int) -> list[Upload]:
 SHARED = writes_of([Document(id="shared", text="")])
 
 
+async def text_of_shared(base: Base) -> str | None:
+    stored = await base.get("shared")
+    return stored.text if stored else None
+
+
 async def test_uploads_of_one_document_are_done_in_order(base: Base) -> None:
     """Even if the process that had begun the first one has died, and its lease goes on."""
     setting = Setting(base, lease=600)
@@ -539,21 +544,18 @@ async def test_uploads_of_one_document_are_done_in_order(base: Base) -> None:
     other = await setting.queue.submit(
         revision(3), Access(), writes=writes_of([Document(id="other", text="")])
     )
-    left = await setting.worker()._claim()
+    left = await setting.claim()
     assert left is not None
     assert left._stored.task.id == first.id
-    claimed = await setting.worker()._claim()
+    claimed = await setting.claim()
     assert claimed is not None
     assert claimed._stored.task.id == other.id  # not the second one, which waits for the first
-    assert await setting.worker()._claim() is None
+    assert await setting.claim() is None
     over = left._stored.model_copy(update={"lease_until": 0.0})
     await setting.values.put(TASK, first.id, over.model_dump(mode="json"))
-    running = asyncio.create_task(setting.worker().run())
-    await setting.until(second, lambda stored: stored.task.state == "succeeded")
-    await died(running)
-    stored = await base.get("shared")
-    assert stored is not None
-    assert stored.text == "Revision 2."
+    async with setting.working():
+        await setting.done(second)
+    assert await text_of_shared(base) == "Revision 2."
     assert base.begun == ["r1", "r2"]
 
 
@@ -564,7 +566,7 @@ async def test_a_process_that_wakes_up_late_does_not_bring_the_older_upload_back
     first = await setting.queue.submit(revision(1), Access(), writes=SHARED)
     second = await setting.queue.submit(revision(2), Access(), writes=SHARED)
     base.held = {"r1"}
-    claimed = await setting.worker()._claim()
+    claimed = await setting.claim()
     assert claimed is not None
     claimed._queue = TaskQueue(setting.values, PATIENT)
     late = asyncio.create_task(claimed.run())
@@ -572,15 +574,12 @@ async def test_a_process_that_wakes_up_late_does_not_bring_the_older_upload_back
         while base.begun != ["r1"]:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     base.held = set()
-    running = asyncio.create_task(setting.worker().run())
-    for task in (first, second):
-        await setting.until(task, lambda stored: stored.task.state == "succeeded")
-    base.released.set()
-    await late
-    await died(running)
-    stored = await base.get("shared")
-    assert stored is not None
-    assert stored.text == "Revision 2."
+    async with setting.working():
+        await setting.done(first)
+        await setting.done(second)
+        base.released.set()
+        await late
+    assert await text_of_shared(base) == "Revision 2."
 
 
 async def test_the_order_of_uploads_does_not_depend_on_the_clock(

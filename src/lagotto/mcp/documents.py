@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
+from lagotto._internal.locations import is_web_address
 from lagotto._internal.registry import did_you_mean
 from lagotto.chunkers.structure import Structure
 from lagotto.context.cite import CitationKey, key_of_text
@@ -36,10 +36,6 @@ class DocumentAddress(NamedTuple):
         return f"{SCHEME}://documents/{self}"
 
     @classmethod
-    def of(cls, document: Document) -> DocumentAddress:
-        return cls(document.collection, document.id)
-
-    @classmethod
     def parse(cls, text: str) -> DocumentAddress:
         """The name that is written like this; an id alone is one of the default collection."""
         word = text.strip().removeprefix(f"{SCHEME}://documents/")
@@ -51,25 +47,18 @@ class DocumentAddress(NamedTuple):
         return cls(unquote(collection), unquote(document_id))
 
 
-class Target(NamedTuple):
-    """A document, and the passage that is meant, if it is not all of it."""
-
-    name: DocumentAddress
-    passage: CitationKey | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Target:
-        """What an id of `search`, a citation key or a name of a document stands for."""
-        try:
-            key = CitationKey.parse(text)
-        except CitationError:
-            return cls(DocumentAddress.parse(text))
-        return cls(DocumentAddress(key.collection, key.document_id), key)
+def parse_id(text: str) -> tuple[DocumentAddress, CitationKey | None]:
+    """The document of an id of `search`, a citation key or a name; the passage, if it names one."""
+    try:
+        key = CitationKey.parse(text)
+    except CitationError:
+        return DocumentAddress.parse(text), None
+    return DocumentAddress(key.collection, key.document_id), key
 
 
-def url_of(source: str, name: DocumentAddress) -> str:
+def url_of(source: str, name: tuple[str, str]) -> str:
     """The address that a document was read from, if it is one of the web, or its resource."""
-    return source if urlsplit(source[:8]).scheme in ("http", "https") else name.uri
+    return source if is_web_address(source) else DocumentAddress(*name).uri
 
 
 def make_cursor(*numbers: int, of: object) -> str:
@@ -77,8 +66,10 @@ def make_cursor(*numbers: int, of: object) -> str:
     return f"{'-'.join(map(str, numbers))}.{digest(of)[:CHECK]}"
 
 
-def parse_cursor(cursor: str, *, of: object) -> tuple[int, ...]:
-    """The numbers of a cursor; ConfigError if it is not one, or of another call."""
+def parse_cursor(cursor: str | None, *, of: object) -> tuple[int, ...]:
+    """The numbers of a cursor, 0 without one; ConfigError if it is not one, or of another call."""
+    if not cursor:
+        return (0,)
     numbers, _, check = cursor.strip().partition(".")
     parts = numbers.split("-")
     if check != digest(of)[:CHECK] or not all(part.isdecimal() for part in parts):
@@ -93,19 +84,8 @@ _LINE_END = re.compile("\n")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A section with its number in the outline, such as 2.1."""
-
-    number: str
-    heading: Heading
-
-    @property
-    def span(self) -> Span:
-        return Span(self.heading.start, self.heading.end)
-
-
-def sections(document: Document) -> list[Section]:
+def sections(document: Document) -> list[tuple[str, Heading]]:
+    """The sections with their numbers in the outline, such as 2.1."""
     result = []
     open_levels: list[int] = []
     counts = [0]
@@ -116,29 +96,27 @@ def sections(document: Document) -> list[Section]:
         depth = len(open_levels)
         counts = [*counts[:depth], *([0] * (depth - len(counts)))]
         counts[depth - 1] += 1
-        result.append(Section(".".join(map(str, counts)), heading))
+        result.append((".".join(map(str, counts)), heading))
     return result
 
 
 def section_span(document: Document, number_or_title: str) -> Span:
     """The section of this number or title; ConfigError if there is none, or several."""
     parts = sections(document)
-    name = number_or_title.strip()
-    by_number = [section for section in parts if section.number == name.rstrip(".")]
-    if by_number:
-        return by_number[0].span
-    by_title = [section for section in parts if section.heading.title.casefold() == name.casefold()]
-    if len(by_title) == 1:
-        return by_title[0].span
-    if by_title:
-        numbers = ", ".join(section.number for section in by_title[:20])
-        raise ConfigError(f"{len(by_title)} sections have this title: {numbers}; pass a number")
     if not parts:
         raise ConfigError("the document has no sections; pass page or lines, or nothing")
-    near = did_you_mean(name, [section.number for section in parts])
-    raise ConfigError(
-        f"no section has the number or title {name[:100]!r}{near}; `outline` lists all {len(parts)}"
-    )
+    name = number_or_title.strip()
+    matches = [part for part in parts if part[0] == name.rstrip(".")]
+    matches = matches or [part for part in parts if part[1].title.casefold() == name.casefold()]
+    if not matches:
+        near = did_you_mean(name, [number for number, _ in parts])
+        wrong = f"no section has the number or title {name[:100]!r}{near}"
+        raise ConfigError(f"{wrong}; `outline` lists all {len(parts)}")
+    if len(matches) > 1:
+        numbers = ", ".join(number for number, _ in matches[:20])
+        raise ConfigError(f"{len(matches)} sections have this title: {numbers}; pass a number")
+    ((_, heading),) = matches
+    return Span(heading.start, heading.end)
 
 
 def page_span(document: Document, pages: str) -> Span:
@@ -163,8 +141,11 @@ def line_span(document: Document, lines: str) -> Span:
     return Span(starts[first - 1], end)
 
 
-def line_count(text: str) -> int:
-    return text.count("\n") + 1 if text else 0
+PARTS: Mapping[str, Callable[[Document, str], Span]] = {
+    "section": section_span,
+    "page": page_span,
+    "lines": line_span,
+}
 
 
 def _parsed(text: str, name: str) -> tuple[int, int]:
@@ -188,30 +169,26 @@ def status(unit: str, count: int, total: int, cursor: str | None) -> str:
 
 def scope_of(document: Document) -> list[str]:
     """What a cursor in a document is valid for: the text as it is now."""
-    return [*DocumentAddress.of(document), document.content_hash]
+    return [*document.ref, document.content_hash]
 
 
 def excerpt(document: Document, span: Span, *, whole: Span, budget: int) -> str:
     """The text of `span` as far as it fits; of `whole`, it is what is left."""
     name = named_document(document.title, document.source, document.kind, document.metadata)
     name = name or document.id
-    where = Structure(document).heading_path(span.start)
-
-    def block(state: str, start: int, text: str, path: tuple[str, ...], visible_text: str) -> str:
-        location = Location(start=start, end=start + len(text), heading_path=path)
-        key = key_of_text(document.collection, document.id, start, text)
-        cited = label(format_citation(name, location), most=label_room(budget))
-        return "\n".join([state, f"{cited} key={key}", NOTICE, quoted(visible_text)])
-
+    where, title = Structure(document).heading_path(span.start), None
     if document.is_only_title:
-        return block(status("characters", 0, 0, None), 0, "", (), document.title or "")
+        span, whole, where, title = Span(0, 0), Span(0, 0), (), document.title
 
     def render(length: int) -> str:
         end, total = span.start + length, whole.end - whole.start
         more = make_cursor(end, whole.start, whole.end, of=scope_of(document))
         state = status("characters", length, total, more if end < span.end else None)
         text = document.text[span.start : end]
-        return block(state, span.start, text, where, text)
+        location = Location(start=span.start, end=end, heading_path=where)
+        key = key_of_text(*document.ref, span.start, text)
+        cited = label(format_citation(name, location), most=label_room(budget))
+        return "\n".join([state, f"{cited} key={key}", NOTICE, quoted(title or text)])
 
     return render(fitting(document.text, span, render, budget=budget))
 

@@ -68,11 +68,6 @@ def quoted(text: str) -> str:
     return "".join(MARK + line for line in visible(text).splitlines(keepends=True))
 
 
-def unquoted(quotation: str) -> str:
-    """The text of a quotation, as `visible` shows it."""
-    return "".join(line.removeprefix(MARK) for line in quotation.splitlines(keepends=True))
-
-
 def label(text: str, *, most: int = LABEL_CHARACTERS) -> str:
     """A title or a name as a JSON string in one line, cut if it is long."""
     return to_json(shortened(text, most=most))
@@ -96,8 +91,7 @@ def to_json(value: object) -> str:
 
 
 def visible_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    result = json.loads(visible(json.dumps(fields, ensure_ascii=False)))
-    assert isinstance(result, dict)
+    result: dict[str, Any] = json.loads(visible(json.dumps(fields, ensure_ascii=False)))
     return result
 
 
@@ -144,9 +138,9 @@ def _envelope() -> int:
     return estimate(json.dumps({"jsonrpc": "2.0", "id": 10**9, "result": result})) + 8
 
 
-def cut(text: str, *, budget: int = LEAST_TOKENS) -> str:
-    """As much of a text as fits, with an ellipsis for the rest."""
-    length = most(len(text), lambda n: text[:n] + "…" * (n < len(text)), budget=budget)
+def cut(text: str) -> str:
+    """As much of a text as fits into any answer, with an ellipsis for the rest."""
+    length = most(len(text), lambda n: text[:n] + "…" * (n < len(text)), budget=LEAST_TOKENS)
     return text if length == len(text) else text[:length] + "…"
 
 

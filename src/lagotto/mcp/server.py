@@ -52,12 +52,14 @@ TEMPLATE = types.ResourceTemplate(
 )
 
 
-async def list_resources(base: BaseVerbs, cursor: str | None) -> types.ListResourcesResult:
-    after = DocumentAddress.parse(cursor) if cursor else None
+async def list_resources(
+    base: BaseVerbs, params: types.PaginatedRequestParams | None
+) -> types.ListResourcesResult:
+    after = DocumentAddress.parse(params.cursor) if params and params.cursor else None
     documents = await page_of_documents(base, after=after, limit=PAGE + 1)
     listed = []
     for document in documents[:PAGE]:
-        name = DocumentAddress.of(document)
+        name = DocumentAddress(*document.ref)
         title = shortened(document.title or document.source or document.id, most=80)
         address = shortened(str(name), most=80)
         listed.append(types.Resource(uri=name.uri, name=address, title=title, mime_type=MEDIA_TYPE))
@@ -66,13 +68,13 @@ async def list_resources(base: BaseVerbs, cursor: str | None) -> types.ListResou
         return to_json([each.model_dump(mode="json", by_alias=True) for each in listed[:number]])
 
     number = max(1, most(len(listed), render, budget=DEFAULT_TOKENS))
-    more = str(DocumentAddress.of(documents[number - 1])) if number < len(documents) else None
+    more = str(DocumentAddress(*documents[number - 1].ref)) if number < len(documents) else None
     return types.ListResourcesResult(resources=listed[:number], next_cursor=more)
 
 
 async def read_resource(base: BaseVerbs, uri: str) -> types.ReadResourceResult:
     """A document as a quotation, as much of it as an answer may have."""
-    document = await require_document(base, DocumentAddress.parse(uri))
+    document, _ = await require_document(base, uri)
     span = Span(0, len(document.text))
     text = excerpt(document, span, whole=span, budget=MOST_TOKENS)
     contents = types.TextResourceContents(uri=uri, mime_type=MEDIA_TYPE, text=text)
@@ -122,16 +124,8 @@ def create_server(agent: Agent) -> Server[Any]:
         content = [types.TextContent(type="text", text=text)]
         return types.CallToolResult(content=content, is_error=is_error)
 
-    async def resources(
-        _: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        return await answered(list_resources(agent.base, params.cursor if params else None))
-
     async def templates(_: Context, __: object) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=[TEMPLATE])
-
-    async def read(_: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        return await answered(read_resource(agent.base, str(params.uri)))
 
     async def with_instructions(ctx: Context, call_next: CallNext) -> HandlerResult:
         """The greeting of either protocol era, with what the caller sees of the base now."""
@@ -145,9 +139,9 @@ def create_server(agent: Agent) -> Server[Any]:
         version=__version__,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=resources,
+        on_list_resources=lambda _, params: answered(list_resources(agent.base, params)),
         on_list_resource_templates=templates,
-        on_read_resource=read,
+        on_read_resource=lambda _, params: answered(read_resource(agent.base, str(params.uri))),
     )
     server.middleware.append(with_instructions)
     return server

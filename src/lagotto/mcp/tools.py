@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
+from lagotto import errors
 from lagotto._internal.concurrency import in_thread
 from lagotto.base.protocol import BaseVerbs
 from lagotto.base.tool import schema_of
@@ -19,26 +20,17 @@ from lagotto.context import ContextPack, Coverage
 from lagotto.context.cite import CitationKey, cited, key_of, key_of_text
 from lagotto.context.formats import CUT
 from lagotto.context.passages import stitched
-from lagotto.documents import DEFAULT_COLLECTION, Document, Record, Span
-from lagotto.errors import (
-    CitationError,
-    ConfigError,
-    DeadlineExceeded,
-    LagottoError,
-    ReplaceRefusedError,
-)
+from lagotto.documents import DEFAULT_COLLECTION, Document, DocumentRef, Record, Span
+from lagotto.errors import CitationError, ConfigError, DeadlineExceeded, LagottoError
 from lagotto.mcp.documents import (
+    PARTS,
     DocumentAddress,
-    Target,
     excerpt,
     fitting,
-    line_count,
-    line_span,
     make_cursor,
-    page_span,
     parse_cursor,
+    parse_id,
     scope_of,
-    section_span,
     sections,
     status,
     url_of,
@@ -83,32 +75,32 @@ class Arguments(Record):
     cursor: str | None = None
 
 
-TIMEOUT = 60.0
-"""Seconds for a call."""
-
-
+@dataclass
 class Agent:
     """A caller of the tools, here one with a base of its own.
 
     `base` shows what it may see and nothing else. `writes` is whether the tools that change the
-    base are there; a base that is not its own checks that as well.
+    base are there; a base that is not its own checks that as well. `timeout` is the seconds for a
+    call, which ends after `grace` more if it has not done so itself.
     """
 
-    def __init__(self, base: BaseVerbs, *, writes: bool = False) -> None:
-        self.base = base
-        self.writes = writes
+    base: BaseVerbs
+    _: KW_ONLY
+    writes: bool = False
+    timeout: float = 60.0
+    grace: float = 0.0
 
     def context(self) -> RequestContext:
-        return RequestContext(timeout=TIMEOUT)
+        return RequestContext(timeout=self.timeout)
 
     @asynccontextmanager
     async def admission(self) -> AsyncIterator[None]:
         """Work on a call inside, until the deadline; it may have to wait for others."""
         try:
-            async with asyncio.timeout(TIMEOUT):
+            async with asyncio.timeout(self.timeout + self.grace):
                 yield
         except TimeoutError:
-            raise DeadlineExceeded(f"the call took longer than {TIMEOUT:g} s") from None
+            raise DeadlineExceeded(f"the call took longer than {self.timeout:g} s") from None
 
     def message(self, error: Exception) -> str | None:
         """What the agent may know of an error, None for one that is not foreseen."""
@@ -174,34 +166,31 @@ TOOLS: dict[str, Tool] = {}
 """The tools by name, in the order in which agents see them."""
 
 
-def tool(
-    description: str, arguments: type[Record], *, effect: Effect = "reads"
-) -> Callable[[Run], Run]:
-    """Declare a function as the tool of its name."""
+def tool(description: str, *, effect: Effect = "reads") -> Callable[[Run], Run]:
+    """Declare a function as the tool of its name, with the arguments that its second one is."""
 
     def declare(run: Run) -> Run:
+        arguments = get_type_hints(run)["args"]
         TOOLS[run.__name__] = Tool(run.__name__, description, arguments, run, effect)
         return run
 
     return declare
 
 
-async def require_document(base: BaseVerbs, name: DocumentAddress) -> Document:
-    """A document; ConfigError if there is none."""
+async def require_document(base: BaseVerbs, text: str) -> tuple[Document, CitationKey | None]:
+    """The document of an id, and the passage, if it names one; ConfigError if there is none."""
+    name, passage = parse_id(text)
     document = await base.get(name.document_id, collection=name.collection)
     if document is None:
         raise ConfigError(
             f"there is no document {str(name)[:300]!r}; pass an id or key from search or context"
         )
-    return document
+    return document, passage
 
 
 def _reason(error: Any) -> str:
-    if error["type"] == "extra_forbidden":
-        return "there is no such argument"
-    if error["type"] == "missing":
-        return "it is missing"
-    return f"{error['msg']}, and it is {error['input']!r}"
+    plain = {"extra_forbidden": "there is no such argument", "missing": "it is missing"}
+    return plain.get(error["type"]) or f"{error['msg']}, and it is {error['input']!r}"
 
 
 SNIPPET_CHARACTERS = 300
@@ -231,13 +220,13 @@ class SearchArguments(Arguments):
 @tool(
     "Find passages. JSON: results with id, title, url, text (a snippet), score. "
     "Pass an id to fetch, read or outline; cite by it.",
-    SearchArguments,
 )
 async def search(agent: Agent, args: SearchArguments) -> str:
     """The results from the cursor on, up to `top_k` and as many as fit."""
-    (start,) = parse_cursor(args.cursor, of=args.scope) if args.cursor else (0,)
+    (start,) = parse_cursor(args.cursor, of=args.scope)
     answered = await agent.base.retrieve(**args.of_base(agent, MOST_RESULTS))
-    hits = relevant(answered)
+    # none if nothing speaks for any: a search returns the least bad ones, too
+    hits = answered if any(hit.score > 0 for hit in answered) else Results()
     page = await in_thread(_results, hits[start : start + args.top_k], args)
 
     def render(count: int) -> str:
@@ -257,31 +246,19 @@ async def search(agent: Agent, args: SearchArguments) -> str:
     return render(most(len(page), render, budget=args.max_tokens))
 
 
-def relevant(results: Results) -> Sequence[RetrievalResult]:
-    """The hits; none if nothing speaks for any: a search returns the least bad ones, too."""
-    return results if any(hit.score > 0 for hit in results) else ()
-
-
 def _results(hits: Sequence[RetrievalResult], args: SearchArguments) -> list[dict[str, object]]:
-    highlighter, room = Highlighter(args.query), label_room(args.max_tokens)
-    results: list[dict[str, object]] = []
-    for hit in hits:
-        name = DocumentAddress(hit.collection, hit.document_id)
-        text, language = hit.content, hit.language
-        snippet = highlighter.snippet(text, language=language, max_chars=SNIPPET_CHARACTERS)
-        results.append(
-            {
-                "id": key_of(hit),
-                "title": shortened(hit.citation.removeprefix("Doc: "), most=room),
-                "url": shortened(url_of(hit.document_source, name), most=500),
-                "text": visible(snippet.text),
-                "score": round(hit.score, 2),
-            }
-        )
-    return results
-
-
-CHANGED = "the document has changed since this id was made; search again"
+    snippet = partial(Highlighter(args.query).snippet, max_chars=SNIPPET_CHARACTERS)
+    room = label_room(args.max_tokens)
+    return [
+        {
+            "id": key_of(hit),
+            "title": shortened(hit.citation.removeprefix("Doc: "), most=room),
+            "url": shortened(url_of(hit.document_source, hit.document_ref), most=500),
+            "text": visible(snippet(hit.content, language=hit.language).text),
+            "score": round(hit.score, 2),
+        }
+        for hit in hits
+    ]
 
 
 class DocumentArguments(Arguments):
@@ -293,14 +270,12 @@ class DocumentArguments(Arguments):
 @tool(
     "Get a result or document by id. JSON: id, title, text, url, metadata. Of a long document, "
     "the part around the result.",
-    DocumentArguments,
 )
 async def fetch(agent: Agent, args: DocumentArguments) -> str:
     """The whole document if it fits, or else from a little before the passage on."""
-    target = Target.parse(args.id)
-    document = await require_document(agent.base, target.name)
+    document, passage = await require_document(agent.base, args.id)
     text = document.text or document.title or ""
-    metadata = _metadata(document, target.passage, room=args.max_tokens // 4)
+    metadata = _metadata(document, passage, room=args.max_tokens // 4)
     title = document.title or document.source or document.id
 
     def render(start: int, count: int) -> str:
@@ -310,7 +285,7 @@ async def fetch(agent: Agent, args: DocumentArguments) -> str:
                 "id": shortened(args.id, most=2_000),
                 "title": shortened(title, most=label_room(args.max_tokens)),
                 "text": visible(text[start:end]),
-                "url": shortened(url_of(document.source, DocumentAddress.of(document)), most=500),
+                "url": shortened(url_of(document.source, document.ref), most=500),
                 "metadata": metadata,
                 "start": start,
                 "shown": count,
@@ -325,14 +300,12 @@ async def fetch(agent: Agent, args: DocumentArguments) -> str:
         span = Span(start, len(text))
         return fitting(text, span, partial(render, start), budget=args.max_tokens)
 
-    start = 0
-    if args.cursor:
-        (start,) = parse_cursor(args.cursor, of=scope_of(document))
-    elif target.passage and (room := from_(0)) < len(text):
-        passage = min(target.passage.start, len(text))
-        start = _before(text, passage, room=room)
-        if start + from_(start) <= passage:  # what is before it takes more tokens than most texts
-            start = passage
+    (start,) = parse_cursor(args.cursor, of=scope_of(document))
+    if passage and not args.cursor and (room := from_(0)) < len(text):
+        begin = min(passage.start, len(text))
+        start = _before(text, begin, room=room)
+        if start + from_(start) <= begin:  # what is before it takes more tokens than most texts
+            start = begin
     return render(start, from_(start))
 
 
@@ -359,7 +332,7 @@ def _metadata(document: Document, passage: CitationKey | None, *, room: int) -> 
         try:
             cited(document, passage)
         except CitationError:
-            fields["changed"] = CHANGED
+            fields["changed"] = "the document has changed since this id was made; search again"
     for name, value in visible_fields(document.metadata).items():
         if estimate(to_json(to_json({**fields, name: value}))) <= room:
             fields.setdefault(name, value)
@@ -375,8 +348,7 @@ does not count the quotation marks."""
 class QuotedPassage:
     """A passage of an answer; `ranks` are those of the hits in it."""
 
-    collection: str
-    document_id: str
+    document: DocumentRef
     start: int
     text: str
     label: str
@@ -385,7 +357,7 @@ class QuotedPassage:
 
     def block(self, marker: int, *, room: int) -> str:
         """The passage under its marker; its label has `room` characters."""
-        key = key_of_text(self.collection, self.document_id, self.start, self.text)
+        key = key_of_text(*self.document, self.start, self.text)
         text = self.text.rstrip() + CUT * self.is_cut
         return f"[{marker}] {label(self.label, most=room)} key={key}\n{quoted(text)}"
 
@@ -408,7 +380,6 @@ class ContextArguments(SearchArguments):
 @tool(
     "Cited passages for a question, or for several queries, with what surrounds them, in one call. "
     'filters: {"field": value}.',
-    ContextArguments,
 )
 async def context(agent: Agent, args: ContextArguments) -> str:
     """The pack of a query, or, from a cursor on, the hits that it had no room for."""
@@ -419,9 +390,7 @@ async def context(agent: Agent, args: ContextArguments) -> str:
         (seen,) = parse_cursor(args.cursor, of=[*args.scope, args.top_k])
         results = await agent.base.retrieve(**question)
         passages = [
-            QuotedPassage(
-                hit.collection, hit.document_id, hit.start, hit.content, hit.citation, {hit.rank}
-            )
+            QuotedPassage(hit.document_ref, hit.start, hit.content, hit.citation, {hit.rank})
             for hit in results[seen:]
         ]
         return _answer(args, passages, total=len(results), seen=seen)
@@ -479,8 +448,7 @@ def _answer(
 def _of_pack(pack: ContextPack) -> list[QuotedPassage]:
     return [
         QuotedPassage(
-            citation.collection,
-            citation.document_id,
+            DocumentRef(citation.collection, citation.document_id),
             citation.start,
             stitched((chunk.start, chunk.text) for chunk in chunks),
             citation.label,
@@ -492,22 +460,23 @@ def _of_pack(pack: ContextPack) -> list[QuotedPassage]:
     ]
 
 
-@tool("List a document's sections, with numbers for read.", DocumentArguments)
+@tool("List a document's sections, with numbers for read.")
 async def outline(agent: Agent, args: DocumentArguments) -> str:
     """The sections from the cursor on, as many as fit."""
-    target = Target.parse(args.id)
-    document = await require_document(agent.base, target.name)
+    document, _ = await require_document(agent.base, args.id)
     title = document.title or document.source or document.id
-    head = f"{label(title, most=label_room(args.max_tokens))} id={target.name}"
+    name = DocumentAddress(*document.ref)
+    head = f"{label(title, most=label_room(args.max_tokens))} id={name}"
     text, structure = document.text, Structure(document)
     pages = f"{len(document.pages)} pages, " if document.pages else ""
-    size = f"{pages}{line_count(text)} lines, {len(text)} characters"
+    count = text.count("\n") + 1 if text else 0
+    size = f"{pages}{count} lines, {len(text)} characters"
     lines = []
-    for section in sections(document):
-        tokens = -(-(section.span.end - section.span.start) // BYTES_PER_TOKEN)
-        on = structure.pages(section.span)
+    for number, heading in sections(document):
+        tokens = -(-(heading.end - heading.start) // BYTES_PER_TOKEN)
+        on = structure.pages(Span(heading.start, heading.end))
         about = f"~{tokens} tokens{f', page {on[0]}' if on else ''}"
-        lines.append(f"{MARK}{section.number} {shortened(section.heading.title)} ({about})")
+        lines.append(f"{MARK}{number} {shortened(heading.title)} ({about})")
     scope = ["outline", *scope_of(document)]
     return _page("sections", lines, args, [head, size, NOTICE], scope=scope)
 
@@ -517,12 +486,6 @@ Part = Annotated[
     BeforeValidator(lambda part: str(part) if isinstance(part, int | float) else part),
 ]
 """Models write `3` as often as `"3"`."""
-
-PARTS: Mapping[str, Callable[[Document, str], Span]] = {
-    "section": section_span,
-    "page": page_span,
-    "lines": line_span,
-}
 
 
 class ReadArguments(DocumentArguments):
@@ -543,26 +506,23 @@ class ReadArguments(DocumentArguments):
 @tool(
     'Read a document: a section (number from outline, or title), a page ("3", "3-5"), lines '
     '("10-40"), all from the start or from a passage, or on from a cursor.',
-    ReadArguments,
 )
 async def read(agent: Agent, args: ReadArguments) -> str:
     """A part, from its start or from the cursor on."""
-    target = Target.parse(args.id)
-    document = await require_document(agent.base, target.name)
-    start = min(target.passage.start, len(document.text)) if target.passage else 0
+    document, passage = await require_document(agent.base, args.id)
+    start = min(passage.start, len(document.text)) if passage else 0
     whole = rest = Span(start, len(document.text))
     if args.cursor:
         start, *ends = parse_cursor(args.cursor, of=scope_of(document))
         whole = Span(*ends)
         rest = Span(start, whole.end)
-    for name, find in PARTS.items():
-        value = getattr(args, name)
-        if value is not None:
+    for part, find in PARTS.items():
+        if (value := getattr(args, part)) is not None:
             whole = rest = find(document, value)
     return excerpt(document, rest, whole=whole, budget=args.max_tokens)
 
 
-@tool("List collections with their sizes.", Arguments)
+@tool("List collections with their sizes.")
 async def collections(agent: Agent, args: Arguments) -> str:
     """The collections from the cursor on, as many as fit."""
     counts = sorted((await agent.base.collections()).items())
@@ -573,7 +533,7 @@ async def collections(agent: Agent, args: Arguments) -> str:
 def _page(
     unit: str, lines: Sequence[str], args: Arguments, head: Sequence[str] = (), *, scope: object
 ) -> str:
-    (start,) = parse_cursor(args.cursor, of=scope) if args.cursor else (0,)
+    (start,) = parse_cursor(args.cursor, of=scope)
 
     def render(count: int) -> str:
         end = start + count
@@ -595,7 +555,7 @@ class AddArguments(Record):
     metadata: dict[str, Any] | None = None
 
 
-@tool("Add a text as a document.", AddArguments, effect="adds")
+@tool("Add a text as a document.", effect="adds")
 async def add(agent: Agent, args: AddArguments) -> str:
     """Add a document; its id is a hash of its content. One that is there keeps its metadata."""
     try:
@@ -607,10 +567,10 @@ async def add(agent: Agent, args: AddArguments) -> str:
     done = "added" if report.added else "it was there already"
     if report.failures:
         (failure,) = report.failures
-        if failure.error != ReplaceRefusedError.__name__:
+        if failure.error != errors.ReplaceRefusedError.__name__:
             raise ConfigError(f"it was not added: {failure.reason}")
         done += ", and keeps its metadata"
-    return f"{done}: id={DocumentAddress.of(document)}"
+    return f"{done}: id={DocumentAddress(*document.ref)}"
 
 
 class RemoveArguments(Record):
@@ -619,10 +579,10 @@ class RemoveArguments(Record):
     ids: list[DocumentId] = Field(min_length=1, max_length=100)
 
 
-@tool("Remove documents by id, for good.", RemoveArguments, effect="removes")
+@tool("Remove documents by id, for good.", effect="removes")
 async def remove(agent: Agent, args: RemoveArguments) -> str:
     """Remove documents; an id of a passage stands for its document."""
-    names = list(dict.fromkeys(Target.parse(each).name for each in args.ids))
+    names = list(dict.fromkeys(parse_id(each)[0] for each in args.ids))
     missing = [
         str(name)[:300]
         for name in names

@@ -42,10 +42,8 @@ class Visibility:
 
     def where(self, filters: Filter | None = None) -> Filter:
         """The part of what the caller sees that it wants."""
-        parts: list[Filter] = []
-        if self.collections is not None:
-            parts.append(In("collection", self.collections))
-        parts += [part for part in (self.condition, filters or And()) if part != And()]
+        seen = And() if self.collections is None else In("collection", self.collections)
+        parts = [part for part in (seen, self.condition, filters or And()) if part != And()]
         return parts[0] if len(parts) == 1 else And(*parts)
 
 
@@ -63,10 +61,8 @@ class Access:
 
     def check(self, scope: Scope) -> None:
         if scope not in self.scopes:
-            raise Problem(
-                "Forbidden",
-                f"this needs a key with the scope {scope}; this one has {', '.join(self.scopes)}",
-            )
+            needed = f"this needs a key with the scope {scope}"
+            raise Problem("Forbidden", f"{needed}; this one has {', '.join(self.scopes)}")
 
     @property
     def is_admin(self) -> bool:

@@ -32,7 +32,8 @@ from lagotto.server.operations import JSON, openapi
 from lagotto.server.problems import HANDLERS, Problem, problem_of
 from lagotto.server.request_body import limited
 from lagotto.server.settings import ServerSettings
-from lagotto.server.state import ServerState, client_of, state_of
+from lagotto.server.state import ServerState, client_of
+from lagotto.server.tasks import do_tasks
 
 
 def create_app(settings: ServerSettings, base: ServedBase | None = None) -> Starlette:
@@ -86,7 +87,7 @@ async def _running(
         # A digest of the whole vocabulary, in which the first pack would hold up all others.
         await in_thread(lambda: opened.embedder.tokenizer.id)
         state = app.state.server = ServerState(opened, settings)
-        working = asyncio.create_task(state.worker.run())
+        working = asyncio.create_task(do_tasks(state.tasks, opened))
         with noticing_signals(state.stopping):
             yield {"server": state}
         state.stopping.set()
@@ -107,7 +108,7 @@ class Mcp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["operation"] = "mcp"
         http = HttpRequest(scope, receive)
-        state = state_of(http)
+        state: ServerState = http.state.server
         settings = state.settings
         access = await state.authenticate(http)
         access.check("read")
@@ -132,27 +133,23 @@ class KeyAgent(Agent):
     """The holder of a key, within the limits of the server."""
 
     def __init__(self, http: HttpRequest, access: Access) -> None:
-        state = state_of(http)
+        state: ServerState = http.state.server
         if not state.settings.mcp_write:
             scopes = tuple(scope for scope in access.scopes if scope != "write")
             access = replace(access, scopes=scopes)
-        super().__init__(state.scoped_to(access, http), writes="write" in access.scopes)
-        self._gate, self._timeout = state.gate, state.settings.timeout
-        self._client, self._trace_id = client_of(http, access), http.scope["request_id"]
+        base, timeout = state.scoped_to(access, http), state.settings.timeout
+        super().__init__(base, writes="write" in access.scopes, timeout=timeout, grace=1.0)
+        self._slot = partial(state.gate.slot, client_of(http, access))
+        self._trace_id = http.scope["request_id"]
 
     def context(self) -> RequestContext:
-        return RequestContext(timeout=self._timeout, trace_id=self._trace_id)
+        return replace(super().context(), trace_id=self._trace_id)
 
     @asynccontextmanager
     async def admission(self) -> AsyncIterator[None]:
         """Work among as many others as the server works on at once, until its timeout."""
-        async with self._gate.slot(self._client):
-            try:
-                async with asyncio.timeout(self._timeout + 1.0):
-                    yield
-            except TimeoutError:
-                took = f"the call took longer than {self._timeout:g} s"
-                raise Problem("Timeout", took) from None
+        async with self._slot(), super().admission():
+            yield
 
     def message(self, error: Exception) -> str | None:
         if isinstance(error, LagottoError):

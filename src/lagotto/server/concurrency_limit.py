@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType
 
 from lagotto.server.problems import Problem
@@ -24,10 +24,8 @@ class _Entry:
 
     client: str
     wide: bool
+    admitted: asyncio.Future[None]
     working: bool = False
-    admitted: asyncio.Future[None] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
 
 
 class Gate:
@@ -54,7 +52,7 @@ class Gate:
     @asynccontextmanager
     async def slot(self, client: str = "", *, wide: bool = False) -> AsyncIterator[None]:
         """Work inside; TooManyRequests if the queue is full."""
-        entry = _Entry(client, wide)
+        entry = _Entry(client, wide, asyncio.get_running_loop().create_future())
         self._entries.append(entry)
         self._admit()
         if self.waiting > self._queue:
@@ -109,11 +107,9 @@ def noticing_signals(stopping: asyncio.Event) -> Iterator[None]:
 
     The server waits for open connections; streams have to end by themselves.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     loop = asyncio.get_running_loop()
-    former = {number: signal.getsignal(number) for number in SIGNALS}
+    in_main_thread = threading.current_thread() is threading.main_thread()  # no other may
+    former = {number: signal.getsignal(number) for number in SIGNALS if in_main_thread}
 
     def notice(number: int, frame: FrameType | None) -> None:
         loop.call_soon_threadsafe(stopping.set)
@@ -121,7 +117,7 @@ def noticing_signals(stopping: asyncio.Event) -> Iterator[None]:
         if callable(handler):
             handler(number, frame)
 
-    for number in SIGNALS:
+    for number in former:
         signal.signal(number, notice)
     try:
         yield

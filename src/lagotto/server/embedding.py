@@ -15,13 +15,30 @@ from lagotto.documents import Vectors
 from lagotto.embedders import Embedder
 from lagotto.embedders.base import Role
 
+ENTRIES = 1_000
 
-class SingleQueryEmbedder:
-    """An Embedder like `inner`, except for single queries; all else goes through."""
+CALLER: ContextVar[str | None] = ContextVar("caller", default=None)
+"""The id of the key that the present request came with."""
 
-    def __init__(self, inner: Embedder) -> None:
+
+class QueryEmbedder:
+    """An Embedder like `inner` that keeps the vectors of the `entries` queries used last.
+
+    Single queries only, in `batches` if there are any; all else goes through. Each key has entries
+    of its own: the time of an answer would tell a caller what others have asked. `hits` and
+    `misses` count them.
+    """
+
+    def __init__(
+        self, inner: Embedder, *, batches: QueryBatches | None = None, entries: int = ENTRIES
+    ) -> None:
         self._inner = inner
+        self._batches = batches
+        self._entries = entries
+        self._vectors: OrderedDict[tuple[str | None, str], Vectors] = OrderedDict()
         self.info = inner.info
+        self.hits = 0
+        self.misses = 0
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -30,47 +47,23 @@ class SingleQueryEmbedder:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        if role == "query" and len(texts) == 1:
-            return await self._embed_query(texts[0])
-        return await self._inner.embed(texts, role=role)
-
     async def close(self) -> None:
         await self._inner.close()
 
-    async def _embed_query(self, text: str) -> Vectors:
-        return await self._inner.embed([text], role="query")
-
-
-ENTRIES = 1_000
-
-CALLER: ContextVar[str | None] = ContextVar("caller", default=None)
-"""The id of the key that the present request came with."""
-
-
-class QueryCache(SingleQueryEmbedder):
-    """An Embedder like `inner` that keeps the vectors of the `entries` queries used last.
-
-    Single queries only; all else goes through. Each key has entries of its own: the time of an
-    answer would tell a caller what others have asked. `hits` and `misses` count them.
-    """
-
-    def __init__(self, inner: Embedder, *, entries: int = ENTRIES) -> None:
-        super().__init__(inner)
-        self._entries = entries
-        self._vectors: OrderedDict[tuple[str | None, str], Vectors] = OrderedDict()
-        self.hits = 0
-        self.misses = 0
-
-    async def _embed_query(self, text: str) -> Vectors:
-        name = (CALLER.get(), text)
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        if role != "query" or len(texts) != 1:
+            return await self._inner.embed(texts, role=role)
+        name = (CALLER.get(), texts[0])
         entry = self._vectors.get(name)
         if entry is not None:
             self.hits += 1
             self._vectors.move_to_end(name)
             return entry.copy()
         self.misses += 1
-        vectors = await super()._embed_query(text)
+        if self._batches is None:
+            vectors = await self._inner.embed(texts, role=role)
+        else:
+            vectors = await self._batches.embed(texts[0])
         self._vectors[name] = vectors.copy()
         while len(self._vectors) > self._entries:
             self._vectors.popitem(last=False)
@@ -81,26 +74,24 @@ MOST = 64
 """Queries in one batch."""
 
 
-class BatchingEmbedder(SingleQueryEmbedder):
-    """An Embedder like `inner`, which gets single queries in batches; all else goes through.
+class QueryBatches:
+    """Embeds single queries with `inner`, those that wait at the same time together.
 
-    `batches` and `queries` count what went to `inner`.
+    `batches` counts what went to `inner`.
     """
 
-    def __init__(self, inner: Embedder, *, most: int = MOST, parallel: int | None = None) -> None:
-        super().__init__(inner)
-        self._most = most
+    def __init__(self, inner: Embedder, *, parallel: int | None = None) -> None:
+        self._inner = inner
         self._parallel = parallel or available_cpus()
         self._waiting: list[tuple[str, asyncio.Future[Vectors]]] = []
         self._running: set[asyncio.Task[None]] = set()
         self.batches = 0
-        self.queries = 0
 
     @property
     def waiting(self) -> int:
         return len(self._waiting)
 
-    async def _embed_query(self, text: str) -> Vectors:
+    async def embed(self, text: str) -> Vectors:
         outcome: asyncio.Future[Vectors] = asyncio.get_running_loop().create_future()
         self._waiting.append((text, outcome))
         if len(self._running) < self._parallel:
@@ -111,7 +102,7 @@ class BatchingEmbedder(SingleQueryEmbedder):
 
     async def _run(self) -> None:
         while self._waiting:
-            share = min(self._most, -(-len(self._waiting) // self._parallel))
+            share = min(MOST, -(-len(self._waiting) // self._parallel))
             batch = [item for item in self._waiting[:share] if not item[1].done()]
             del self._waiting[:share]
             if batch:
@@ -119,7 +110,6 @@ class BatchingEmbedder(SingleQueryEmbedder):
 
     async def _embed_batch(self, batch: Sequence[tuple[str, asyncio.Future[Vectors]]]) -> None:
         self.batches += 1
-        self.queries += len(batch)
         texts = [text for text, _ in batch]
         embedding = asyncio.ensure_future(self._inner.embed(texts, role="query"))
 
@@ -147,15 +137,14 @@ class ServedBase(AsyncKnowledgeBase):
     `query_cache` and `batching` are those of the present embedder, None before there is one.
     """
 
-    query_cache: QueryCache | None = None
-    batching: BatchingEmbedder | None = None
+    query_cache: QueryEmbedder | None = None
+    batching: QueryBatches | None = None
 
     def __init__(self, *args: Any, batch_queries: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
         self._batch_queries = batch_queries
 
     def _searching_embedder(self, embedder: Embedder) -> Embedder:
-        if self._batch_queries:
-            embedder = self.batching = BatchingEmbedder(embedder)
-        self.query_cache = QueryCache(embedder)
+        self.batching = QueryBatches(embedder) if self._batch_queries else None
+        self.query_cache = QueryEmbedder(embedder, batches=self.batching)
         return self.query_cache

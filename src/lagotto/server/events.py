@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,28 +68,21 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Neither caches nor proxies, nginx for instance, are to hold events back."""
 
 
-async def event_stream(
-    http: HttpRequest, state: ServerState, events: AsyncIterator[tuple[int, Event]]
-) -> StreamingResponse:
+class EventStream(StreamingResponse):
     """The answer with these events, those that the client has had left out.
 
     A problem on the way is an event `error`. Without one, the last event is `end`, so that a client
-    can tell it from a broken connection.
+    can tell it from a broken connection. TooManyRequests if as many streams are sent as may be.
     """
-    slot = AsyncExitStack()
-    await slot.enter_async_context(state.streams.slot())
-    return _EventResponse(_sent(http, state, events), slot)
 
-
-class _EventResponse(StreamingResponse):
-    """A stream that gives its slot back when it ends, even if its client left before it began."""
-
-    def __init__(self, sent: AsyncIterator[bytes], slot: AsyncExitStack) -> None:
-        super().__init__(sent, media_type=MEDIA_TYPE, headers=HEADERS)
-        self._slot = slot
+    def __init__(
+        self, http: HttpRequest, state: ServerState, events: AsyncIterator[tuple[int, Event]]
+    ) -> None:
+        super().__init__(_sent(http, state, events), media_type=MEDIA_TYPE, headers=HEADERS)
+        self._streams = state.streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._slot:
+        async with self._streams.slot():
             await super().__call__(scope, receive, send)
 
 
@@ -135,8 +128,8 @@ def _event_bytes(event_id: int, event: Event) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event_id, event.name.encode(), to_json(event.data))
 
 
-@operation("POST /v1/search/stream", None, takes=SearchBody, media_type=MEDIA_TYPE, problems=(429,))
-async def search_stream(call: Call) -> object:
+@operation("POST /v1/search/stream", None, media_type=MEDIA_TYPE, problems=(429,))
+async def search_stream(call: Call, body: SearchBody) -> object:
     """A search as server-sent events.
 
     A search that is repeated gives the same events, so a client that comes back with
@@ -152,4 +145,4 @@ async def search_stream(call: Call) -> object:
                 number += 1
                 yield number, event
 
-    return await event_stream(call.http, call.state, events())
+    return EventStream(call.http, call.state, events())

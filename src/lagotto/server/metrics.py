@@ -86,10 +86,8 @@ class Metrics:
             self.late_chunks[origin] += stats.counts.get(f"chunks_{origin}", 0)
 
     def text(self, others: Iterable[Metric] = ()) -> str:
-        took, slow = (
-            "Time from request to answer.",
-            "Time of a search, by stage; total is all of it.",
-        )
+        took = "Time from request to answer."
+        slow = "Time of a search, by stage; total is all of it."
         without = "Searches that went on without a leg or another part."
         metrics: list[Metric] = [
             ("lagotto_http_requests_total", "Requests, by outcome.", self.requests),

@@ -11,7 +11,7 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -49,7 +49,7 @@ class HttpMiddleware(ABC):
 
 
 class RequestLog(HttpMiddleware):
-    """Gives each request an id, logs its outcome, and turns failures into a problem."""
+    """Gives each answer an id and HEADERS, logs it, and turns failures into a problem."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         # the id that the caller or a proxy gave, if it has the form of one
@@ -58,12 +58,13 @@ class RequestLog(HttpMiddleware):
         scope["request_id"], scope["started"] = request_id, time.monotonic()
         status = 0
 
-        async def send_with_id(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
-                message = {**message, "headers": headers}
+                headers = MutableHeaders(scope=message)
+                for name, value in (*HEADERS.items(), ("X-Request-Id", request_id)):
+                    headers.setdefault(name, value)
             elif not message.get("more_body", False):
                 _log(scope, status)  # before the caller can ask for the metrics
             await send(message)
@@ -71,7 +72,7 @@ class RequestLog(HttpMiddleware):
         problem = None
         try:
             with callers_trace(scope["headers"]):
-                await self.app(scope, receive, send_with_id)
+                await self.app(scope, receive, send_with_headers)
         except asyncio.CancelledError:  # by the server: clients that leave are seen to before
             problem = Problem("Unavailable", "the server is ending; send the request again")
         except Exception as exc:  # noqa: BLE001 the edge of the server
@@ -80,8 +81,7 @@ class RequestLog(HttpMiddleware):
             problem = Problem("InternalError", detail)
         if problem and not status:
             response = problem_response(HttpRequest(scope), problem)
-            response.headers.update(HEADERS)
-            await response(scope, receive, send_with_id)
+            await response(scope, receive, send_with_headers)
         _log(scope, status)
 
 
@@ -119,20 +119,14 @@ def callers_trace(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[None]:
 
     Like spans, only if the program has loaded OpenTelemetry.
     """
-    if "opentelemetry.trace" not in sys.modules:
-        yield
-        return
-    from opentelemetry import context, propagate, trace
+    with ExitStack() as stack:
+        if "opentelemetry.trace" in sys.modules:
+            from opentelemetry import context, propagate, trace
 
-    if trace.get_current_span().get_span_context().is_valid:
+            if not trace.get_current_span().get_span_context().is_valid:
+                carrier = {name.decode("latin-1"): text.decode("latin-1") for name, text in headers}
+                stack.callback(context.detach, context.attach(propagate.extract(carrier)))
         yield
-        return
-    carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-    token = context.attach(propagate.extract(carrier))
-    try:
-        yield
-    finally:
-        context.detach(token)
 
 
 class BrowserGuard(HttpMiddleware):
@@ -150,19 +144,11 @@ class BrowserGuard(HttpMiddleware):
         self._views = views
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
-        app = self.app
-        http = HttpRequest(scope)
+        app, http = self.app, HttpRequest(scope)
         if self._is_foreign(http):
             refused = "pages of other sites may not use this server; see --cors-origin"
             app = problem_response(http, Problem("Forbidden", refused))
-        await app(scope, receive, send_with_headers)
+        await app(scope, receive, send)
 
     def _is_foreign(self, http: HttpRequest) -> bool:
         origin = http.headers.get("origin")

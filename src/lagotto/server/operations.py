@@ -9,8 +9,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ValidationError, create_model
 from pydantic.json_schema import models_json_schema
@@ -26,7 +27,7 @@ from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.server.access import Access, Scope, Visibility
 from lagotto.server.problems import MEDIA_TYPE, Answer, Problem, ProblemDetails, invalid
 from lagotto.server.request_body import AddBody, SearchBody, limited, nested
-from lagotto.server.state import ServerState, client_of, state_of
+from lagotto.server.state import ServerState, client_of
 
 if TYPE_CHECKING:
     from lagotto.server.scoped_base import ScopedBase
@@ -100,7 +101,8 @@ class Call:
         return str(self.http.path_params[name])
 
 
-Handler = Callable[[Call], Awaitable[object]]
+Handler = Callable[..., Awaitable[object]]
+"""Takes a Call and, if it has a second parameter, the record of that type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +135,17 @@ class Operation:
 
     async def __call__(self, http: HttpRequest) -> Response:
         http.scope["operation"] = self.name
-        state = state_of(http)
+        state: ServerState = http.state.server
         access = ANONYMOUS
         if self.scope is not None:
             access = await state.authenticate(http)
             access.check(self.scope)
         call = Call(http, state, access, await self._arguments(http, state))
+        run = partial(self.run, call, *([call.arguments] if self.takes else []))
         if not self.heavy:
-            return self._response(await self.run(call))
+            return self._response(await run())
         async with cancel_scope(call.context), call.slot():
-            return await call.off_loop(self._response, await self.run(call))
+            return await call.off_loop(self._response, await run())
 
     async def _arguments(self, http: HttpRequest, state: ServerState) -> Any:
         if self.takes is None:
@@ -156,10 +159,8 @@ class Operation:
         if self.form and kind == "multipart/form-data":
             return None
         if kind != JSON:
-            also = " or multipart/form-data" if self.form else ""
-            raise Problem(
-                "UnsupportedMediaType", f"the body is {kind or 'untyped'!r}; send {JSON}{also}"
-            )
+            send = f"{JSON} or multipart/form-data" if self.form else JSON
+            raise Problem("UnsupportedMediaType", f"the body is {kind or 'untyped'!r}; send {send}")
         settings = state.settings
         most = settings.max_upload if self.form else settings.max_body
         data = await limited(http, most=most, timeout=settings.body_timeout).body()
@@ -180,7 +181,7 @@ class Operation:
                 arguments["query"] = arguments.pop("q")
             return takes.model_validate(arguments)
         except ValidationError as exc:
-            raise invalid(exc, names={"query": "q"} if self.permalink else {}) from None
+            raise invalid(exc, names={"/query": "/q"} if self.permalink else {}) from None
         except (ValueError, RecursionError) as exc:
             raise Problem("BadRequest", f"the query string can't be read: {exc}") from None
 
@@ -201,8 +202,9 @@ def operation(
 ) -> Callable[[Handler], Operation]:
     """Declare a handler as the operation at `METHOD /path`.
 
-    Its docstring is the summary, its name the id: `list_tasks` is `listTasks`. `answer` is a
-    record, or the fields of one; None for a text, a page or a stream.
+    Its docstring is the summary, its name the id: `list_tasks` is `listTasks`. It takes what its
+    second parameter says. `answer` is a record, or the fields of one; None for a text, a page or a
+    stream.
     """
     method, _, path = address.partition(" ")
 
@@ -212,7 +214,9 @@ def operation(
         kind = answer
         if isinstance(kind, Mapping):
             kind = record(f"{name[:1].upper()}{name[1:]}Answer", kind)
-        return Operation(run, method, path, name, kind, **settings)
+        _, *takes = (hint for key, hint in get_type_hints(run).items() if key != "return")
+        own = {"takes": takes[0] if takes else None, **settings}
+        return Operation(run, method, path, name, kind, **own)
 
     return declare
 
@@ -269,14 +273,10 @@ def openapi(operations: Sequence[Operation]) -> Schema:
 def _described(operation: Operation, references: dict[Any, Schema], schemas: Schema) -> Schema:
     problem = {MEDIA_TYPE: {"schema": references[ProblemDetails, "serialization"]}}
     schema = references[operation.answer, "serialization"] if operation.answer else {}
-    responses = {
-        operation.status: {
-            "description": operation.summary,
-            "content": {operation.media_type: {"schema": schema}},
-        }
-    }
+    content = {operation.media_type: {"schema": schema}}
+    responses = {str(operation.status): {"description": operation.summary, "content": content}}
     for status in sorted(_problems(operation)):
-        responses[status] = {"description": "A problem.", "content": problem}
+        responses[str(status)] = {"description": "A problem.", "content": problem}
     described: Schema = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -285,7 +285,7 @@ def _described(operation: Operation, references: dict[Any, Schema], schemas: Sch
             for name in _PARAMETER.findall(operation.path)
             for schema in [{"type": "string", "minLength": 1}]
         ],
-        "responses": {str(status): response for status, response in responses.items()},
+        "responses": responses,
         "security": [{"key": []}, {}] if operation.scope else [],
     }
     if operation.takes is None:

@@ -55,7 +55,12 @@ STATUSES: Mapping[type[LagottoError], int] = {
 }
 """The status of an error, of the nearest class; 500 for all others."""
 
-RETRY_AFTER = "1"
+HEADERS: Mapping[int, Mapping[str, str]] = {
+    401: {"WWW-Authenticate": 'Bearer realm="lagotto"'},
+    429: {"Retry-After": "1"},
+    503: {"Retry-After": "1"},
+}
+"""Of the answer to a problem, by its status."""
 
 
 class Answer(BaseModel):
@@ -100,9 +105,7 @@ class Problem(Exception):  # noqa: N818
         self.detail = detail
         self.status = status or TITLES[name][0]
         self.fields = list(fields)
-        self.headers = dict(headers or {})
-        if self.status in (429, 503):
-            self.headers.setdefault("Retry-After", RETRY_AFTER)
+        self.headers = {**HEADERS.get(self.status, {}), **(headers or {})}
 
     def details(self, request_id: str) -> ProblemDetails:
         return ProblemDetails(
@@ -149,31 +152,28 @@ MOST_FIELDS = 1_000
 def invalid(
     error: ValidationError, *, start: str = "", names: Mapping[str, str] | None = None
 ) -> Problem:
-    """The problem of a request whose fields are wrong; `names` are those that it has for some."""
+    """The problem of a request whose fields are wrong; `names` are its own pointers to some."""
     if error.error_count() > MOST_FIELDS:
         most = f"more than the {MOST_FIELDS:,} that are listed"
         return Problem("InvalidRequest", f"{error.error_count():,} values are wrong, {most}")
-    pointers = {f"/{name}": f"/{alias}" for name, alias in (names or {}).items()}
-    fields = [
-        field.model_copy(update={"pointer": pointers.get(field.pointer, field.pointer)})
-        for field in _fields(error, start)
-    ]
+    fields = list(_fields(error, start, names or {}))
     if len(fields) == 1 and "JSON" in fields[0].detail:
         return Problem("BadRequest", fields[0].detail, fields=fields)
     detail = "; ".join(f"{field.pointer or '/'}: {field.detail}" for field in fields[:5])
     return Problem("InvalidRequest", detail, fields=fields)
 
 
-def _fields(error: ValidationError, start: str) -> Iterator[FieldProblem]:
+def _fields(error: ValidationError, start: str, names: Mapping[str, str]) -> Iterator[FieldProblem]:
     for entry in error.errors(include_url=False):
         if entry["type"] == "default_factory_not_called":  # since another field is wrong
             continue
         parts = (str(part).replace("~", "~0").replace("/", "~1") for part in entry["loc"])
         pointer = start + "".join(f"/{part}" for part in parts)
+        pointer = names.get(pointer, pointer)
         cause: Any = entry.get("ctx", {}).get("error")
         nested = getattr(cause, "__cause__", None)
         if isinstance(nested, ValidationError):
-            yield from _fields(nested, pointer)
+            yield from _fields(nested, pointer, names)
         elif entry["type"] == "extra_forbidden":
             yield FieldProblem(pointer=pointer, detail="there is no such field")
         else:

@@ -44,11 +44,8 @@ def limited(http: HttpRequest, *, most: int, timeout: float) -> HttpRequest:
             async with asyncio.timeout_at(min(last, now() + timeout)):
                 message = await receive()
         except TimeoutError:
-            raise Problem(
-                "RequestTimeout",
-                f"only {received} bytes of the body came in {timeout:g} s; send it faster",
-                headers=CLOSE,
-            ) from None
+            slow = f"only {received} bytes of the body came in {timeout:g} s; send it faster"
+            raise Problem("RequestTimeout", slow, headers=CLOSE) from None
         received += len(message.get("body", b""))
         if received > most:
             raise too_large

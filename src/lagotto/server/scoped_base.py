@@ -72,14 +72,9 @@ class FieldCounts:
         for name in ordered[:MOST_FIELDS]:
             values = self._values[name]
             best = sorted(values.items(), key=lambda item: (-item[1], *item[0]))[:MOST_VALUES]
-            fields.append(
-                {
-                    "name": name,
-                    "documents": self._having[name],
-                    "values": [{"value": value, "documents": count} for (_, value), count in best],
-                    "values_total": len(values),
-                }
-            )
+            about = {"name": name, "documents": self._having[name]}
+            shown = [{"value": value, "documents": count} for (_, value), count in best]
+            fields.append({**about, "values": shown, "values_total": len(values)})
         counted = {"counted": self.documents, "complete": complete}
         return {"fields": fields, "fields_total": len(ordered), **counted}
 
@@ -275,18 +270,15 @@ class ScopedBase(BaseVerbs):
 
     async def check_writable(self, documents: Sequence[Document]) -> None:
         """Raise a problem if the caller would not see a document, or replace what it can't see."""
-        if not self._visibility.everything:
-            for document in documents:
-                await self._check_writable(document)
-
-    async def _check_writable(self, document: Document) -> None:
-        if not matches(self._visibility.where(), document):
-            hidden = f"the document {document.id!r} would not be visible to this key"
-            raise Problem("Forbidden", f"{hidden}: check its collection and metadata")
-        named = And(Eq("collection", document.collection), Eq("document_id", document.id))
-        async for stored in self._base.iter_documents(filters=named):
-            if not matches(self._visibility.where(), stored):
-                raise Problem("Forbidden", f"the id {document.id!r} can't be used by this key")
+        where = self._visibility.where()
+        for document in () if self._visibility.everything else documents:
+            if not matches(where, document):
+                hidden = f"the document {document.id!r} would not be visible to this key"
+                raise Problem("Forbidden", f"{hidden}: check its collection and metadata")
+            named = And(Eq("collection", document.collection), Eq("document_id", document.id))
+            async for stored in self._base.iter_documents(filters=named):
+                if not matches(where, stored):
+                    raise Problem("Forbidden", f"the id {document.id!r} can't be used by this key")
 
     def _visible_stats(self, stats: RetrievalStats, *, prefs: RetrievalPrefs) -> RetrievalStats:
         """The statistics that the caller may see; the log has the errors in them.
@@ -330,13 +322,8 @@ def _with_stats(answer: Any, change: Callable[[RetrievalStats], RetrievalStats])
 
 def _without_measurements(stats: RetrievalStats) -> RetrievalStats:
     """Times, counts and parameters are measured always, and shown if `debug` asks for them."""
-    return RetrievalStats(
-        degraded=stats.degraded,
-        corrections=stats.corrections,
-        synonyms=stats.synonyms,
-        candidates=stats.candidates,
-        fusion=stats.fusion,
-    )
+    shown = ("degraded", "corrections", "synonyms", "candidates", "fusion")
+    return RetrievalStats(**{name: getattr(stats, name) for name in shown})
 
 
 def public(note: str) -> str:
@@ -373,8 +360,5 @@ def check_reranker(name: str, settings: ServerSettings) -> None:
     """Raise a problem unless requests may name this reranker: others open files and connections."""
     if name not in settings.rerankers:
         names = ", ".join(settings.rerankers)
-        raise Problem(
-            "Forbidden",
-            f"the reranker {name!r} is not allowed on this server, which has {names}; "
-            "`lagotto serve --allow-reranker` adds others",
-        )
+        refused = f"the reranker {name!r} is not allowed on this server, which has {names}"
+        raise Problem("Forbidden", f"{refused}; `lagotto serve --allow-reranker` adds others")

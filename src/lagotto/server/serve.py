@@ -64,31 +64,31 @@ def serve(settings: ServerSettings, *, announce: Callable[[str], object] | None 
     limit_arenas()
     asyncio.run(check_base(settings))
     os.environ[VARIABLE] = settings.model_dump_json()
-    options: dict[str, Any] = {
-        "factory": True,
-        "host": settings.host,
-        "port": settings.port,
-        "workers": settings.workers,
-        "http": LimitedH11Protocol,
-        "ws": "none",
-        "lifespan": "on",
-        "access_log": False,
-        "server_header": False,
-        "log_level": "warning",
-        "timeout_graceful_shutdown": settings.shutdown_timeout,
-        "timeout_worker_healthcheck": STARTING,
-        "proxy_headers": False,
-    }
+    config = uvicorn.Config(
+        "lagotto.server.serve:app_of_environment",
+        factory=True,
+        host=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        http=LimitedH11Protocol,
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        server_header=False,
+        log_level="warning",
+        timeout_graceful_shutdown=settings.shutdown_timeout,
+        timeout_worker_healthcheck=STARTING,
+        proxy_headers=False,
+    )
     with listening(settings) as bound:
         if announce is not None:
             host, port = bound.getsockname()[:2]
             announce(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
         if settings.workers == 1:
-            uvicorn.Server(uvicorn.Config(app_of_environment, **options)).run(sockets=[bound])
+            uvicorn.Server(config).run(sockets=[bound])
             return
         from uvicorn.supervisors import Multiprocess
 
-        config = uvicorn.Config("lagotto.server.serve:app_of_environment", **options)
         Multiprocess(config, sockets=[bound]).run()
 
 
@@ -202,8 +202,7 @@ class LimitedH11Protocol(H11Protocol):
 
     def _expect_reading(self) -> None:
         size = self.transport.get_write_buffer_size()
-        timer = self.loop.call_later(UNREAD_TIMEOUT, self._check_reading, size)
-        self._unread[self] = timer
+        self._unread[self] = self.loop.call_later(UNREAD_TIMEOUT, self._check_reading, size)
 
     def _check_reading(self, before: int) -> None:
         read = before - self.transport.get_write_buffer_size()
@@ -213,8 +212,7 @@ class LimitedH11Protocol(H11Protocol):
             self._expect_reading()
 
     def _forget_unread(self) -> None:
-        timer = self._unread.pop(self, None)
-        if timer is not None:
+        if timer := self._unread.pop(self, None):
             timer.cancel()
 
     def _is_between_requests(self) -> bool:

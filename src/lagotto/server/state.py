@@ -23,9 +23,7 @@ from lagotto.server.metrics import Labels, Metric, Metrics
 from lagotto.server.problems import Problem
 from lagotto.server.scoped_base import ScopedBase, stats_of
 from lagotto.server.settings import ServerSettings
-from lagotto.server.tasks import TaskQueue, TaskWorker
-
-CHALLENGE = {"WWW-Authenticate": 'Bearer realm="lagotto"'}
+from lagotto.server.tasks import TaskQueue
 
 
 class ServerState:
@@ -44,7 +42,6 @@ class ServerState:
         self.keys = ApiKeys(values)
         self.tasks = TaskQueue(values, settings)
         self.judgements = Judgements(values)
-        self.worker = TaskWorker(self.tasks, base)
         self.metrics = Metrics()
 
     def readings(self) -> Iterator[Metric]:
@@ -78,11 +75,9 @@ class ServerState:
             http.scope["logged_query"] = request.query
         try:
             answer = await work
-        except LagottoError as exc:
-            self.metrics.count_search(type(exc).__name__)
-            raise
-        except asyncio.CancelledError:
-            self.metrics.count_search("cancelled")
+        except (LagottoError, asyncio.CancelledError) as exc:
+            name = type(exc).__name__
+            self.metrics.count_search(name if isinstance(exc, LagottoError) else "cancelled")
             raise
         self.metrics.count_search("ok", stats_of(answer))
         return answer
@@ -93,7 +88,7 @@ class ServerState:
         if header is None:
             if await self.keys.exist():
                 detail = "this server needs a key; send the header Authorization: Bearer lgt_..."
-                raise Problem("Unauthorized", detail, headers=CHALLENGE)
+                raise Problem("Unauthorized", detail)
             host = ""
             with suppress(ValueError):
                 host = urlsplit(f"//{http.headers.get('host', '')}").hostname or ""
@@ -105,8 +100,7 @@ class ServerState:
         scheme, _, secret = header.partition(" ")
         access = await self.keys.access(secret.strip()) if scheme.lower() == "bearer" else None
         if access is None:
-            detail = "the key is unknown, expired or revoked"
-            raise Problem("Unauthorized", detail, headers=CHALLENGE)
+            raise Problem("Unauthorized", "the key is unknown, expired or revoked")
         http.scope["key_id"] = access.key_id
         CALLER.set(access.key_id)
         return access
@@ -114,12 +108,6 @@ class ServerState:
 
 def _by(label: str, values: Mapping[str, float]) -> dict[Labels, float]:
     return {((label, name),): value for name, value in values.items()}
-
-
-def state_of(http: HttpRequest) -> ServerState:
-    """The state of the server that a request came to, in mounted applications as well."""
-    state: ServerState = http.scope["state"]["server"]
-    return state
 
 
 def client_of(http: HttpRequest, access: Access) -> str:

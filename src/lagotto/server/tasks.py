@@ -7,9 +7,10 @@ import json
 import secrets
 import time
 import traceback
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -103,9 +104,10 @@ class StoredTask(Record):
     def is_seen_by(self, access: Access) -> bool:
         return access.is_admin or access.key_id == self.key_id
 
-    def changed(self, **changes: Any) -> StoredTask:
+    def changed(self, own: Mapping[str, Any] | None = None, **changes: Any) -> StoredTask:
+        """With changes of the task, and `own` ones of what is stored beside it."""
         task = self.task.model_copy(update={"updated_at": time.time(), **changes})
-        return self.model_copy(update={"task": task})
+        return self.model_copy(update={"task": task, **(own or {})})
 
     def in_state(self, state: TaskState) -> dict[str, Any]:
         """The changes that give the task, and its files that have not ended, another state."""
@@ -166,19 +168,15 @@ class TaskQueue:
             key_hash=access.key_hash,
             collections=access.visibility.collections,
             filters=access.visibility.condition.to_json(),
+            writes=writes or {reading.get("collection", DEFAULT_COLLECTION): None},
             **reading,
         )
-        if writes is None:
-            writes = {stored.collection: None}
-        stored = stored.model_copy(update={"writes": writes})
-        about = {"task": name, "at": now}
-        values = [
-            NewValue(UPLOAD, file_name(name, index), about, upload.data)
-            for index, upload in enumerate(uploads)
-        ]
-        opened = NewValue(OPEN, name, {"at": now})
-        task = NewValue(TASK, name, stored.model_dump(mode="json"))
-        await self.values.create([*values, opened, task])
+        values = [NewValue(OPEN, name, {"at": now})]
+        values.append(NewValue(TASK, name, stored.model_dump(mode="json")))
+        for index, upload in enumerate(uploads):
+            about = {"task": name, "at": now}
+            values.append(NewValue(UPLOAD, file_name(name, index), about, upload.data))
+        await self.values.create(values)
         self.submitted.set()
         return stored.task
 
@@ -206,8 +204,8 @@ class TaskQueue:
             if stored.task.state in FINAL:
                 raise Problem("Conflict", f"the task has {stored.task.state} already")
             waiting = stored.task.state == "enqueued"
-            changed = stored.changed(**(stored.in_state("cancelled") if waiting else {}))
-            changed = changed.model_copy(update={"cancel": True})
+            changes = stored.in_state("cancelled") if waiting else {}
+            changed = stored.changed({"cancel": True}, **changes)
             if await self.put(changed, expected=version):
                 if waiting:
                     await self.values.remove(OPEN, name)
@@ -245,6 +243,26 @@ class TaskQueue:
                 yield entry
             elif entry is not None or marked.value["at"] < time.time() - ORPHANED:
                 await self.values.remove(OPEN, marked.name)
+
+    async def claim(self, owner: str) -> tuple[int, StoredTask] | None:
+        """The oldest task that nobody does with its version, now that of the `owner`.
+
+        It waits for earlier ones that may write the same documents, even if their process has died:
+        done later, they would replace what it wrote.
+        """
+        earlier = PendingWrites()
+        async for version, stored in self.open_tasks():
+            leased = stored.task.state == "processing" and stored.lease_until >= time.time()
+            waits = leased or earlier.overlap(stored.writes)
+            earlier.add(stored.writes)
+            if waits:
+                continue
+            until = time.time() + self.settings.lease
+            own = {"owner": owner, "lease_until": until}
+            ours = stored.changed(own, state="processing")
+            if await self.put(ours, expected=version):
+                return version + 1, ours
+        return None
 
     async def clean_up(self) -> None:
         """Remove tasks that ended long ago, and files whose task was never stored."""
@@ -311,58 +329,31 @@ CLEAN_UP = 3_600.0
 """Seconds between two removals of what ended long ago."""
 
 
-class TaskWorker:
-    """Does tasks, one after another, in one process."""
+async def do_tasks(queue: TaskQueue, base: AsyncKnowledgeBase) -> None:
+    """Do tasks, one after another, until cancelled; the one that is under way is given back then.
 
-    def __init__(self, queue: TaskQueue, base: AsyncKnowledgeBase) -> None:
-        self._queue = queue
-        self._base = base
-        self._owner = uuid4().hex
-
-    async def run(self) -> None:
-        """Do tasks until cancelled; the one that is under way is given back then.
-
-        While the base can't be used, tasks wait.
-        """
-        cleaned = -CLEAN_UP
-        while True:
-            self._queue.submitted.clear()
-            try:
-                if time.monotonic() - cleaned >= CLEAN_UP:
-                    await self._queue.clean_up()
-                    cleaned = time.monotonic()
-                if (claimed := await self._claim()) is not None:
-                    try:
-                        await claimed.run()
-                    except asyncio.CancelledError:
-                        await claimed.give_back()
-                        raise
-                    continue
-            except LagottoError as exc:
-                LOGGER.error(json.dumps({"worker": "tasks", "error": str(exc)}))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(IDLE):
-                    await self._queue.submitted.wait()
-
-    async def _claim(self) -> TaskRun | None:
-        """The oldest task that nobody does, now ours.
-
-        It waits for earlier ones that may write the same documents, even if their process has died:
-        done later, they would replace what it wrote.
-        """
-        earlier = PendingWrites()
-        async for version, stored in self._queue.open_tasks():
-            leased = stored.task.state == "processing" and stored.lease_until >= time.time()
-            waits = leased or earlier.overlap(stored.writes)
-            earlier.add(stored.writes)
-            if waits:
+    While the base can't be used, tasks wait.
+    """
+    owner, cleaned = uuid4().hex, -CLEAN_UP
+    while True:
+        queue.submitted.clear()
+        try:
+            if time.monotonic() - cleaned >= CLEAN_UP:
+                await queue.clean_up()
+                cleaned = time.monotonic()
+            if (claimed := await queue.claim(owner)) is not None:
+                run = TaskRun(*claimed, queue, base)
+                try:
+                    await run.run()
+                except asyncio.CancelledError:
+                    await run.give_back()
+                    raise
                 continue
-            until = time.time() + self._queue.settings.lease
-            lease = {"owner": self._owner, "lease_until": until}
-            ours = stored.changed(state="processing").model_copy(update=lease)
-            if await self._queue.put(ours, expected=version):
-                return TaskRun(version + 1, ours, self._queue, self._base)
-        return None
+        except LagottoError as exc:
+            LOGGER.error(json.dumps({"worker": "tasks", "error": str(exc)}))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(IDLE):
+                await queue.submitted.wait()
 
 
 class _LostError(Exception):
@@ -436,7 +427,7 @@ class TaskRun:
     async def _do(self, index: int, file: TaskFile) -> None:
         """Add the documents of a file; what it fails on goes into its report."""
         name = file_name(self._stored.task.id, index)
-        self._stored = self._with_file(index, file.model_copy(update={"state": "processing"}))
+        self._stored = self._with_file(index, state="processing")
         data = await self._queue.values.data(UPLOAD, name) or b""
         results = await in_thread(_read, file, data, self._stored)
         documents = [item for item in results if isinstance(item, Document)]
@@ -444,9 +435,11 @@ class TaskRun:
         report = AddReport()
         try:
             if documents:
-                replace, lease = self._stored.replace, self._lease
                 report = await self._base.add_documents(
-                    documents, replace=replace, lease=lease, progress=self._note
+                    documents,
+                    replace=self._stored.replace,
+                    lease=self._lease,
+                    progress=partial(setattr, self, "_progress"),
                 )
         except Problem as exc:
             refused = ReadFailure(source=file.name, reason=exc.detail, error=exc.name)
@@ -454,16 +447,13 @@ class TaskRun:
         report = report.model_copy(update={"failures": (*failures, *report.failures)})
         added = report.added + report.updated + report.unchanged
         state: TaskState = "failed" if report.failures and not added else "succeeded"
-        done = file.model_copy(update={"state": state, "report": report})
-        files = self._with_file(index, done).task.files
+        files = self._with_file(index, state=state, report=report).task.files
         await self._save(files=files, report=sum_reports(each.report for each in files))
 
-    def _with_file(self, index: int, file: TaskFile) -> StoredTask:
-        files = self._stored.task.files
-        return self._stored.changed(files=(*files[:index], file, *files[index + 1 :]))
-
-    def _note(self, progress: Progress) -> None:
-        self._progress = progress
+    def _with_file(self, index: int, **changes: Any) -> StoredTask:
+        files = list(self._stored.task.files)
+        files[index] = files[index].model_copy(update=changes)
+        return self._stored.changed(files=tuple(files))
 
     async def _renew(self) -> None:
         while True:
@@ -479,9 +469,8 @@ class TaskRun:
     async def _save(self, **changes: Any) -> None:
         """Store the task and renew the lease; an error if it is no longer ours to do."""
         async with self._saving:
-            stored = self._stored.changed(progress=self._progress, **changes).model_copy(
-                update={"lease_until": time.time() + self._queue.settings.lease}
-            )
+            own = {"lease_until": time.time() + self._queue.settings.lease}
+            stored = self._stored.changed(own, progress=self._progress, **changes)
             while not await self._queue.put(stored, expected=self._version):
                 entry = await self._queue.find(stored.task.id)
                 if entry is None or entry[1].owner != stored.owner:

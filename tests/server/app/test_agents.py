@@ -16,7 +16,7 @@ from lagotto.filters import Eq
 from lagotto.mcp.quotation import LEAST_TOKENS, estimate
 from lagotto.server import app
 from mcp import Client
-from tests.mcp.asking import MODES, text_of
+from tests.mcp.asking import MODES, Never, text_of
 from tests.server.running import DOCUMENTS, Running, bearer, serving
 from tests.server.test_request_body import WaitingEmbedder
 
@@ -139,23 +139,13 @@ async def test_the_filter_of_a_key_holds_for_every_tool(guarded: Running, mode: 
 async def test_a_client_that_goes_away_ends_its_call(
     server: Running, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started, ended = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    async def slow(*_: object) -> None:
-        loop.call_soon_threadsafe(started.set)
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            loop.call_soon_threadsafe(ended.set)
-            raise
-
-    monkeypatch.setattr(server.state.base, "answer", slow)
+    never = Never()
+    monkeypatch.setattr(server.state.base, "answer", never)
     async with connected(server, mode=mode) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(client.call_tool, "search", {"query": "x"})
-        await started.wait()
+        await never.started.wait()
         tasks.cancel_scope.cancel()
-    await asyncio.wait_for(ended.wait(), 60)
+    await asyncio.wait_for(never.cancelled.wait(), 60)
 
 
 async def test_too_many_calls_are_told_to_come_back() -> None:

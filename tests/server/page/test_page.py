@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
-from typing import Any
 
 import pytest
 
@@ -29,6 +27,12 @@ MARKUP = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment"
     r"|setHTML|srcdoc|\beval\b|new Function|localStorage|document\.cookie"
 )
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with serving(documents=DOCUMENTS) as running:
+        yield running
 
 
 @pytest.mark.parametrize("path", VIEWS)
@@ -86,22 +90,8 @@ def test_every_module_that_is_imported_is_there() -> None:
             assert wanted in ASSETS, (name, wanted)
 
 
-@pytest.fixture
-def keyed() -> Iterator[Running]:
-    with serving(documents=DOCUMENTS) as running:
-        yield running
-
-
-@pytest.fixture
-def tab(browser: Any, browser_thread: ThreadPoolExecutor, keyed: Running) -> Iterator[Tab]:
-    made = browser_thread.submit(Tab, browser, keyed.url).result()
-    yield made
-    browser_thread.submit(made.close).result()
-    assert made.errors == []
-
-
-def test_a_key_is_entered_once_and_stays_in_the_tab(tab: Tab, keyed: Running) -> None:
-    secret = keyed.key(collections=["default"])
+def test_a_key_is_entered_once_and_stays_in_the_tab(tab: Tab, server: Running) -> None:
+    secret = server.key(collections=["default"])
     page = tab.open("/", q="truffles")
     expect(page.get_by_role("dialog")).to_be_visible()
     page.locator("#key-input").fill("lgt_wrong")
@@ -119,12 +109,12 @@ def test_a_key_is_entered_once_and_stays_in_the_tab(tab: Tab, keyed: Running) ->
     page.get_by_role("button", name="Use elsewhere").click()
     assert secret not in page.get_by_role("dialog", name="Use elsewhere").inner_text()
     other = tab.context.new_page()
-    other.goto(f"{keyed.url}/?q=truffles")
+    other.goto(f"{server.url}/?q=truffles")
     expect(other.get_by_role("dialog")).to_be_visible()
 
 
-def test_a_key_can_be_forgotten(tab: Tab, keyed: Running) -> None:
-    secret = keyed.key("read", "write")
+def test_a_key_can_be_forgotten(tab: Tab, server: Running) -> None:
+    secret = server.key("read", "write")
     page = tab.open("/documents")
     page.locator("#key-input").fill(secret)
     page.get_by_role("button", name="Use this key").click()

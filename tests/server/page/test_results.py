@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
-from typing import Any
 
 import pytest
 
@@ -19,7 +17,7 @@ DRAWN = 400
 
 
 @pytest.fixture(scope="module")
-def long() -> Iterator[Running]:
+def server() -> Iterator[Running]:
     documents = [
         Document(
             id=f"d{number}",
@@ -30,14 +28,6 @@ def long() -> Iterator[Running]:
     small = "recursive:9/0"  # a line each
     with serving(documents=documents, chunker=small, max_top_k=MANY, timeout=60) as running:
         yield running
-
-
-@pytest.fixture
-def tab(browser: Any, browser_thread: ThreadPoolExecutor, long: Running) -> Iterator[Tab]:
-    made = browser_thread.submit(Tab, browser, long.url).result()
-    yield made
-    browser_thread.submit(made.close).result()
-    assert made.errors == []
 
 
 def scrolled(tab: Tab, share: float) -> list[int]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -104,27 +102,14 @@ def test_nothing_found_comes_with_advice(tab: Tab) -> None:
     expect(page.locator(".empty-state")).to_contain_text("filters")
 
 
-@pytest.fixture
-def empty() -> Iterator[Running]:
-    with serving(documents=[]) as running:
-        yield running
+class TestEmptyBase:
+    @pytest.fixture
+    def server(self) -> Iterator[Running]:
+        with serving(documents=[]) as running:
+            yield running
 
-
-@pytest.fixture
-def new_tab(browser: Any, browser_thread: ThreadPoolExecutor, empty: Running) -> Iterator[Tab]:
-    made = browser_thread.submit(Tab, browser, empty.url).result()
-    yield made
-    browser_thread.submit(made.close).result()
-    assert made.errors == []
-
-
-def test_an_empty_base_says_how_to_fill_it(
-    new_tab: Tab, browser_thread: ThreadPoolExecutor
-) -> None:
-    def look() -> None:
-        page = new_tab.open("/")
+    def test_it_says_how_to_fill_it(self, tab: Tab) -> None:
+        page = tab.open("/")
         expect(page.locator(".empty-state")).to_contain_text("no documents yet")
         page.get_by_role("link", name="Add files").click()
         expect(page.get_by_role("heading", name="Add files")).to_be_visible()
-
-    browser_thread.submit(look).result()

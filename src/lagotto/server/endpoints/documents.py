@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Annotated, Any, Literal, NoReturn
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from lagotto import __version__
 from lagotto._internal.concurrency import in_thread
@@ -25,6 +25,8 @@ from lagotto.server.settings import ServerSettings
 from lagotto.stores.base import StoreInfo
 
 CollectionName = Annotated[str, Field(min_length=1)]
+CURSOR = TypeAdapter(tuple[str, str])
+"""The collection and the id of the last document of a page."""
 
 
 class DocumentsQuery(Record):
@@ -36,15 +38,9 @@ class DocumentsQuery(Record):
     limit: int = Field(default=100, ge=1, le=1_000)
 
 
-@operation(
-    "GET /v1/documents",
-    {"documents": list[Document], "next": str | None},
-    takes=DocumentsQuery,
-    heavy=True,
-)
-async def list_documents(call: Call) -> object:
+@operation("GET /v1/documents", {"documents": list[Document], "next": str | None}, heavy=True)
+async def list_documents(call: Call, query: DocumentsQuery) -> object:
     """Documents without their texts, a page at a time; `after` of the next one is `next`."""
-    query: DocumentsQuery = call.arguments
     documents = await page_of_documents(
         call.base,
         filters=await in_thread(_checked, query.filters, call.state.settings),
@@ -62,12 +58,9 @@ async def list_documents(call: Call) -> object:
 
 def _parsed(cursor: str) -> tuple[str, str]:
     try:
-        collection, name = json.loads(base64.urlsafe_b64decode(cursor))
-        if not isinstance(collection, str) or not isinstance(name, str):
-            raise ValueError
-    except (ValueError, TypeError, RecursionError):
+        return CURSOR.validate_json(base64.urlsafe_b64decode(cursor))
+    except ValueError:
         raise invalid_field("after", "no cursor; pass `next` of the answer before") from None
-    return collection, name
 
 
 def _checked(filters: str | dict[str, Any] | None, settings: ServerSettings) -> Filter:
@@ -83,33 +76,26 @@ class DocumentQuery(Record):
     collection: CollectionName = DEFAULT_COLLECTION
 
 
-@operation("GET /v1/documents/{document_id:path}", Document, takes=DocumentQuery, heavy=True)
-async def get_document(call: Call) -> object:
+@operation("GET /v1/documents/{document_id:path}", Document, heavy=True)
+async def get_document(call: Call, query: DocumentQuery) -> object:
     """A document with its text."""
-    document = await call.base.get(call.path("document_id"), collection=call.arguments.collection)
+    document = await call.base.get(call.path("document_id"), collection=query.collection)
     return document or _missing(call)
 
 
-@operation(
-    "GET /v1/chunks/{document_id:path}", {"chunks": list[Chunk]}, takes=DocumentQuery, heavy=True
-)
-async def chunks(call: Call) -> object:
+@operation("GET /v1/chunks/{document_id:path}", {"chunks": list[Chunk]}, heavy=True)
+async def chunks(call: Call, query: DocumentQuery) -> object:
     """The chunks of a document."""
-    items = await call.base.chunks(call.path("document_id"), collection=call.arguments.collection)
+    items = await call.base.chunks(call.path("document_id"), collection=query.collection)
     return {"chunks": _missing(call) if items is None else items}
 
 
 @operation(
-    "DELETE /v1/documents/{document_id:path}",
-    {"removed": list[str]},
-    scope="write",
-    takes=DocumentQuery,
-    heavy=True,
+    "DELETE /v1/documents/{document_id:path}", {"removed": list[str]}, scope="write", heavy=True
 )
-async def remove_document(call: Call) -> object:
+async def remove_document(call: Call, query: DocumentQuery) -> object:
     """Remove a document."""
-    name = call.path("document_id")
-    gone = await call.base.remove(name, collection=call.arguments.collection)
+    gone = await call.base.remove(call.path("document_id"), collection=query.collection)
     return {"removed": gone or _missing(call)}
 
 
@@ -125,12 +111,9 @@ class RemoveBody(Record):
     collection: CollectionName | None = None
 
 
-@operation(
-    "POST /v1/documents/remove", {"removed": list[str]}, scope="write", takes=RemoveBody, heavy=True
-)
-async def remove(call: Call) -> object:
+@operation("POST /v1/documents/remove", {"removed": list[str]}, scope="write", heavy=True)
+async def remove(call: Call, body: RemoveBody) -> object:
     """Remove documents by ids, by filter, or both."""
-    body: RemoveBody = call.arguments
     filters = None
     if body.filters is not None:
         filters = await in_thread(_checked, body.filters, call.state.settings)
@@ -174,13 +157,11 @@ class JudgementBody(Record):
     "POST /v1/judgements",
     {"judgement": RelevanceJudgement | None},
     scope="write",
-    takes=JudgementBody,
     heavy=True,
     problems=(404,),
 )
-async def judge(call: Call) -> object:
+async def judge(call: Call, body: JudgementBody) -> object:
     """Say whether a passage is relevant for a query, or take it back."""
-    body: JudgementBody = call.arguments
     key = CitationKey.parse(body.citation)
     if await call.base.outline(key.document_id, collection=key.collection) is None:
         raise no_document(key.document_id, key.collection)
@@ -196,17 +177,12 @@ class JudgementsQuery(Record):
     mine: bool = False
 
 
-@operation(
-    "GET /v1/judgements",
-    {"judgements": list[RelevanceJudgement]},
-    takes=JudgementsQuery,
-    heavy=True,
-)
-async def list_judgements(call: Call) -> object:
+@operation("GET /v1/judgements", {"judgements": list[RelevanceJudgement]}, heavy=True)
+async def list_judgements(call: Call, query: JudgementsQuery) -> object:
     """The judgements of the key, the oldest first; all of them for one that sees everything."""
-    everybody = call.access.is_admin and not call.arguments.mine
+    everybody = call.access.is_admin and not query.mine
     judge = None if everybody else call.access.key_id or ""
-    return {"judgements": await call.state.judgements.list(query=call.arguments.q, judge=judge)}
+    return {"judgements": await call.state.judgements.list(query=query.q, judge=judge)}
 
 
 class PresetSummary(Answer):
@@ -273,12 +249,11 @@ class FieldSummary(Answer):
 @operation(
     "GET /v1/fields",
     {"fields": list[FieldSummary], "fields_total": int, "counted": int, "complete": bool},
-    takes=FieldsQuery,
     heavy=True,
 )
-async def fields(call: Call) -> object:
+async def fields(call: Call, query: FieldsQuery) -> object:
     """The fields of documents and their values, for filters.
 
     Those that the most documents have; `counted` were read, `complete` says whether these are all.
     """
-    return await call.base.fields(collection=call.arguments.collection)
+    return await call.base.fields(collection=query.collection)

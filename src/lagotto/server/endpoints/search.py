@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 from uuid import uuid4
 
@@ -13,22 +14,15 @@ from lagotto._internal.concurrency import in_thread, with_checkpoints
 from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import key_of
 from lagotto.documents import Record, Span
-from lagotto.prefs import MOST_QUERIES, SearchRequest, several_queries
+from lagotto.prefs import MOST_QUERIES, Verb, several_queries
 from lagotto.rerankers import create_reranker
 from lagotto.rerankers.base import Candidate
-from lagotto.results import (
-    Results,
-    RetrievalBundle,
-    RetrievalResult,
-    RetrievalStats,
-    ScoreBreakdown,
-)
+from lagotto.results import RetrievalBundle, RetrievalResult, RetrievalStats, ScoreBreakdown
 from lagotto.retrieval.documents import Highlighter
-from lagotto.retrieval.why_not import WhyNot
 from lagotto.server.operations import Call, operation
 from lagotto.server.problems import Answer, Problem, invalid_field
 from lagotto.server.request_body import SearchBody
-from lagotto.server.scoped_base import check_reranker
+from lagotto.server.scoped_base import check_reranker, stats_of
 
 HIGHLIGHTED = 1_000_000
 """Characters of an answer in which words are highlighted, from its first hit on: each word of them
@@ -54,11 +48,14 @@ class SearchResponse(Answer):
     settings: dict[str, Any]
     degraded: list[str] = Field(default_factory=list)
 
-    @staticmethod
-    def fields_of(request: SearchRequest, stats: RetrievalStats) -> dict[str, Any]:
-        """Its fields, for the answers that extend it."""
-        settings = request.preferences.model_dump(mode="json", exclude={"query_text"})
-        return {"query": request.query, "settings": settings, "degraded": stats.degraded}
+
+async def _answer(call: Call, verb: Verb | Literal["why_not"]) -> tuple[Any, dict[str, Any]]:
+    """The answer to the search of a request, and the fields of a SearchResponse."""
+    request = await call.search_request(verb)
+    answer = await call.base.answer(request)
+    settings = request.preferences.model_dump(mode="json", exclude={"query_text"})
+    degraded = stats_of(answer).degraded
+    return answer, {"query": request.query, "settings": settings, "degraded": degraded}
 
 
 class RetrieveAnswer(SearchResponse):
@@ -69,14 +66,13 @@ class RetrieveAnswer(SearchResponse):
     stats: RetrievalStats
 
 
-@operation("POST /v1/retrieve", RetrieveAnswer, takes=SearchBody, heavy=True, permalink=True)
-async def retrieve(call: Call) -> object:
+@operation("POST /v1/retrieve", RetrieveAnswer, heavy=True, permalink=True)
+async def retrieve(call: Call, body: SearchBody) -> object:
     """The best passages, as a ranked list."""
-    request = await call.search_request("retrieve")
-    results: Results = await call.base.answer(request)
+    results, common = await _answer(call, "retrieve")
     return {
-        **SearchResponse.fields_of(request, results.stats),
-        "hits": await call.off_loop(hits_of, results, call.arguments),
+        **common,
+        "hits": await call.off_loop(hits_of, results, body),
         "candidates": results.candidates,
         "stats": results.stats,
     }
@@ -86,12 +82,11 @@ class SearchAnswer(RetrievalBundle, SearchResponse):
     """A bundle of documents and evidence."""
 
 
-@operation("POST /v1/search", SearchAnswer, takes=SearchBody, heavy=True, permalink=True)
-async def search(call: Call) -> object:
+@operation("POST /v1/search", SearchAnswer, heavy=True, permalink=True)
+async def search(call: Call, body: SearchBody) -> object:
     """The best documents, and passages that support them."""
-    request = await call.search_request("search")
-    bundle: RetrievalBundle = await call.base.answer(request)
-    return {**SearchResponse.fields_of(request, bundle.stats), **dict(bundle)}
+    bundle, common = await _answer(call, "search")
+    return {**common, **dict(bundle)}
 
 
 class ContextBody(SearchBody):
@@ -118,12 +113,11 @@ class ContextAnswer(ContextPack, SearchResponse):
     """A cited context pack."""
 
 
-@operation("POST /v1/context", ContextAnswer, takes=ContextBody, heavy=True, permalink=True)
-async def context(call: Call) -> object:
+@operation("POST /v1/context", ContextAnswer, heavy=True, permalink=True)
+async def context(call: Call, body: ContextBody) -> object:
     """A cited context pack within a token budget."""
-    request = await call.search_request("context")
-    pack: ContextPack = await call.base.answer(request)
-    return {**SearchResponse.fields_of(request, pack.trace.stats), **dict(pack)}
+    pack, common = await _answer(call, "context")
+    return {**common, **dict(pack)}
 
 
 class WhyNotBody(SearchBody):
@@ -144,27 +138,24 @@ class WhyNotAnswer(SearchResponse):
     stats: RetrievalStats
 
 
-@operation(
-    "POST /v1/why-not", WhyNotAnswer, takes=WhyNotBody, heavy=True, permalink=True, problems=(404,)
-)
-async def why_not(call: Call) -> object:
+@operation("POST /v1/why-not", WhyNotAnswer, heavy=True, permalink=True, problems=(404,))
+async def why_not(call: Call, body: WhyNotBody) -> object:
     """Why a document is, or is not, among the hits."""
-    request = await call.search_request("why_not")
-    explanation: WhyNot = await call.base.answer(request)
+    explanation, common = await _answer(call, "why_not")
     results = explanation.results
     return {
-        **SearchResponse.fields_of(request, results.stats),
+        **common,
         "document_id": explanation.document_id,
         "found": any(hit.document_id == explanation.document_id for hit in results),
         "reason": explanation.reason,
         "rank": explanation.rank,
         "breakdown": explanation.breakdown,
-        "hits": await call.off_loop(hits_of, results, call.arguments),
+        "hits": await call.off_loop(hits_of, results, body),
         "stats": results.stats,
     }
 
 
-def hits_of(results: Results, body: SearchBody) -> list[dict[str, Any]]:
+def hits_of(results: Sequence[RetrievalResult], body: SearchBody) -> list[dict[str, Any]]:
     """Hits, each with its citation and, if requested, the words in it that match."""
     highlighter, room = Highlighter(body.query), HIGHLIGHTED if body.highlight else 0
     hits = []
@@ -186,16 +177,14 @@ class ResolveBody(Record):
 @operation(
     "POST /v1/resolve",
     {"citation": str, "changed": bool, "passage": CitedPassage | None},
-    takes=ResolveBody,
     heavy=True,
     permalink=True,
     problems=(404,),
 )
-async def resolve(call: Call) -> object:
+async def resolve(call: Call, body: ResolveBody) -> object:
     """The passage that a citation refers to; none if its span is no longer there."""
-    citation = call.arguments.citation
-    passage, changed = await call.base.resolve(citation)
-    return {"citation": citation, "changed": changed, "passage": passage}
+    passage, changed = await call.base.resolve(body.citation)
+    return {"citation": body.citation, "changed": changed, "passage": passage}
 
 
 class RerankText(Record):
@@ -224,30 +213,21 @@ class RerankItem(Answer):
     document: dict[str, str] | None = None
 
 
-@operation(
-    "POST /v1/rerank",
-    {"id": str, "model": str, "results": list[RerankItem]},
-    takes=RerankBody,
-    heavy=True,
-)
-async def rerank(call: Call) -> object:
+@operation("POST /v1/rerank", {"id": str, "model": str, "results": list[RerankItem]}, heavy=True)
+async def rerank(call: Call, body: RerankBody) -> object:
     """The relevance of texts for a query, best first.
 
     Rerankers get the cosine of query and text as the score that a search would give them.
     """
-    body: RerankBody = call.arguments
     name = body.model or DEFAULT_RERANKER
     check_reranker(name, call.state.settings)
     texts = [item.text if isinstance(item, RerankText) else item for item in body.documents]
     _check_count(call, texts, field="documents")
     embedder = await call.state.embedder()
-    candidates = []
-    if texts:
-        vectors = await embedder.embed([body.query], role="query")
-        cosines = (await embedder.embed(texts, role="document")) @ vectors[0]
-        cosines = np.clip(cosines, 0.0, 1.0).tolist()
-        pairs = zip(texts, cosines, strict=True)
-        candidates = [Candidate(str(at), text, score) for at, (text, score) in enumerate(pairs)]
+    vectors = await embedder.embed([body.query], role="query")
+    cosines = (await embedder.embed(texts, role="document")) @ vectors[0]
+    pairs = zip(texts, np.clip(cosines, 0.0, 1.0).tolist(), strict=True)
+    candidates = [Candidate(str(at), text, score) for at, (text, score) in enumerate(pairs)]
     reranker = create_reranker(name, embedder=embedder)
     try:
         judged = await reranker.rerank(body.query, candidates)
@@ -296,13 +276,11 @@ class Usage(Answer):
 @operation(
     "POST /v1/embeddings",
     {"object": Literal["list"], "model": str, "data": list[EmbeddingItem], "usage": Usage},
-    takes=EmbeddingsBody,
     heavy=True,
     problems=(404,),
 )
-async def embeddings(call: Call) -> object:
+async def embeddings(call: Call, body: EmbeddingsBody) -> object:
     """The vectors of texts."""
-    body: EmbeddingsBody = call.arguments
     texts = [body.input] if isinstance(body.input, str) else body.input
     _check_count(call, texts, field="input")
     embedder = await call.state.embedder()

@@ -12,7 +12,7 @@ from starlette.datastructures import FormData, UploadFile
 from lagotto._internal.concurrency import with_checkpoints
 from lagotto.documents import DEFAULT_COLLECTION, Document, Record, json_value, language_tag
 from lagotto.readers.language import with_language
-from lagotto.server.events import MEDIA_TYPE, Event, event_stream
+from lagotto.server.events import MEDIA_TYPE, Event, EventStream
 from lagotto.server.operations import Call, operation
 from lagotto.server.problems import Problem, invalid, invalid_field
 from lagotto.server.request_body import AddBody, limited
@@ -25,9 +25,9 @@ FIELDS = ("collection", "language", "metadata")
 @operation(
     "POST /v1/documents", Task, scope="write", takes=AddBody, form=True, status=202, problems=(429,)
 )
-async def add(call: Call) -> Task:
+async def add(call: Call, body: AddBody | None) -> Task:
     """Add documents or files; answers with a task."""
-    tasks, body, settings = call.state.tasks, call.arguments, call.state.settings
+    tasks, settings = call.state.tasks, call.state.settings
     if body is not None:
         documents, data = await call.off_loop(_documents, body)
         await call.base.check_writable(documents)
@@ -75,12 +75,9 @@ class TasksQuery(Record):
     limit: int = Field(default=100, ge=1, le=1_000)
 
 
-@operation(
-    "GET /v1/tasks", {"tasks": list[Task], "next": str | None}, scope="write", takes=TasksQuery
-)
-async def list_tasks(call: Call) -> object:
+@operation("GET /v1/tasks", {"tasks": list[Task], "next": str | None}, scope="write")
+async def list_tasks(call: Call, query: TasksQuery) -> object:
     """The tasks of the key, the latest first; `after` of the next page is `next`."""
-    query: TasksQuery = call.arguments
     tasks = await call.state.tasks.tasks_of(call.access, after=query.after, limit=query.limit + 1)
     page = tasks[: query.limit]
     return {"tasks": page, "next": page[-1].id if len(tasks) > len(page) else None}
@@ -111,7 +108,7 @@ async def task_events(call: Call) -> object:
         async for version, task in call.state.tasks.watch(name, call.access):
             yield version, Event("task", task)
 
-    return await event_stream(call.http, call.state, events())
+    return EventStream(call.http, call.state, events())
 
 
 async def _upload(file: UploadFile | str) -> Upload:
@@ -124,9 +121,8 @@ async def _upload(file: UploadFile | str) -> Upload:
 def _fields(form: FormData) -> dict[str, str]:
     unknown = sorted(set(form) - {*FIELDS, "file"})
     if unknown:
-        raise invalid_field(
-            unknown[0], f"there is no such field; there are file, {', '.join(FIELDS)}"
-        )
+        known = ", ".join(("file", *FIELDS))
+        raise invalid_field(unknown[0], f"there is no such field; there are {known}")
     return {name: str(form[name]) for name in FIELDS if form.get(name)}
 
 

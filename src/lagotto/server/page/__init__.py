@@ -7,9 +7,9 @@ its views.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import partial
 from importlib import resources
+from typing import NamedTuple
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -20,20 +20,11 @@ VIEWS = ("/", "/context", "/document", "/documents")
 
 ASSETS = "/assets"
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        # even a mistake of ours could not turn text of a document into markup
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    # even a mistake of ours could not turn text of a document into markup
+    "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 
 HEADERS = {
@@ -51,8 +42,7 @@ MEDIA_TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
+class Asset(NamedTuple):
     """A file of the page."""
 
     data: bytes
