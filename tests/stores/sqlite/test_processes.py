@@ -147,7 +147,7 @@ async def test_a_process_that_keeps_the_indexes_to_itself(
             for mode in ("hybrid", "keyword"):
                 found = await base.retrieve("unique1x", mode=mode)
                 assert found[0].document_id == "d001"
-            await until(lambda: store._updater.problem is not None)
+            await until(lambda: store.updater.problem is not None)
             found = await base.retrieve("unique1x")
             assert found[0].document_id == "d001"
             (note,) = found.degraded
@@ -160,7 +160,7 @@ async def test_a_process_that_keeps_the_indexes_to_itself(
             assert "the text index is 3 changes behind, which are not searched for words" in note
         await base.add(*documents(5))
         assert (await base.retrieve("unique4x"))[0].document_id == "d004"
-        await until(lambda: store._updater.problem is None)
+        await until(lambda: store.updater.problem is None)
         with store.indexes.lock(timeout=1):
             await base.remove("d001")
             await base.add(documents(7)[6])
@@ -169,7 +169,7 @@ async def test_a_process_that_keeps_the_indexes_to_itself(
             assert {hit.document_id for hit in found} == {"d000", "d002", "d003", "d004", "d006"}
         await base.add(documents(8)[7])
         await base.retrieve("unique7x")
-        await until(lambda: store._updater.problem is None)
+        await until(lambda: store.updater.problem is None)
         assert not (await base.retrieve("unique6x")).degraded
 
 

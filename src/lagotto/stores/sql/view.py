@@ -7,19 +7,15 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto import errors
 from lagotto.documents import Chunk, Document, Vector, Vectors
-from lagotto.errors import (
-    IndexUnavailableError,
-    StoreBusyError,
-    StoreError,
-    StoreFullError,
-    StoreReadOnlyError,
-)
+from lagotto.errors import IndexUnavailableError, StoreBusyError, StoreError
 from lagotto.filters import And, Filter
 from lagotto.indexes import overlay
 from lagotto.indexes.base import (
@@ -39,7 +35,7 @@ from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, s
 from lagotto.indexes.updater import IndexUpdater
 from lagotto.indexes.vectors.index import EmbeddedVectors
 from lagotto.stores.base import DegradedLeg, Passage, StoredChunks
-from lagotto.stores.sql import read
+from lagotto.stores.sql import read, statements
 from lagotto.stores.sql.changelog import AnyIndex, RecordReader, SqlChangeLog, main_languages
 from lagotto.stores.sql.filters import filter_notes, resolve_filter
 from lagotto.stores.sql.indexes import IndexPair
@@ -135,7 +131,7 @@ class SqlView:
     async def _all_keys(self) -> ChunkKeys:
         if isinstance(self._vectors, EmbeddedVectors):  # which has them in memory
             return self._vectors.rows.keys
-        return await self._record.ask(read.findable_keys)
+        return await self._record.ask(statements.FINDABLE_KEYS.keys)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
         head = words if self._allowed is None else words[:MOST_LOOKED_UP]
@@ -174,33 +170,26 @@ class SqlView:
         return set(present)
 
     async def vectors(self, keys: ChunkKeys) -> Vectors:
-        return await self._record.ask(
-            lambda connection: read.read_vectors(connection, keys.tolist())
-        )
+        return await self._record.ask(partial(read.read_vectors, keys=keys.tolist()))
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
         wanted = keys.tolist()
         prefetched = self.native.prefetched if self.native else {}
         passages = {key: prefetched[key] for key in wanted if key in prefetched}
         if missing := [key for key in wanted if key not in passages]:
-            passages |= await self._record.ask(
-                lambda connection: read.read_passages(connection, missing),
-                brief=len(missing) <= FEW_PASSAGES,
-            )
+            question = partial(read.read_passages, keys=missing)
+            passages |= await self._record.ask(question, brief=len(missing) <= FEW_PASSAGES)
         return [passages[key] for key in wanted if key in passages]
 
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
-        return await self._record.ask(lambda connection: read.read_parents(connection, chunks))
+        return await self._record.ask(partial(read.read_parents, chunks=chunks))
 
     async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
-        return await self._record.ask(
-            lambda connection: read.read_neighbours(connection, chunks, near=near, across=across)
-        )
+        question = partial(read.read_neighbours, chunks=chunks, near=near, across=across)
+        return await self._record.ask(question)
 
     async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
-        return await self._record.ask(
-            lambda connection: read.read_sources(connection, names, searching=True)
-        )
+        return await self._record.ask(partial(read.read_sources, names=names, searching=True))
 
     async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
         sets = await self._record.ask(lambda connection: read.read_stored(connection, names))
@@ -217,7 +206,12 @@ T = TypeVar("T")
 DownPair = tuple[StoreError | None, StoreError | None]
 """Why the text index and the vector index can't be reached, None if they can."""
 
-CANT_CATCH_UP = (StoreBusyError, StoreFullError, StoreReadOnlyError, IndexUnavailableError)
+CANT_CATCH_UP = (
+    IndexUnavailableError,
+    StoreBusyError,
+    errors.StoreFullError,
+    errors.StoreReadOnlyError,
+)
 """What a search does without the newest changes for; other errors end it."""
 
 MOST_ANSWERS = 64
@@ -343,17 +337,16 @@ class ViewFactory:
         parts = own(OwnParts(text, vectors))
         if parts.text is None:
             return None
-        allowed, notes = self._resolved(changes.connection, where, state.token)
+        connection = changes.connection
+        allowed, notes = self._resolved(connection, where, state.token)
         return SqlView(
             changes.reader,
             text=parts.text,
             vectors=parts.vectors,
             allowed=allowed,
-            languages=self.cache.get(
-                "languages", state.token, lambda: main_languages(changes.connection)
-            ),
+            languages=self.cache.get("languages", state.token, partial(main_languages, connection)),
             synonyms=self.cache.get(
-                "synonyms", state.token, lambda: read.read_synonyms(changes.connection)
+                "synonyms", state.token, partial(read.read_synonyms, connection)
             ),
             generation=state.generation,
             native=parts.native,
