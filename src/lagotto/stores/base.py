@@ -230,8 +230,7 @@ class MemoryKeyedValues:
 
     async def create(self, values: Sequence[NewValue]) -> None:
         for each in values:
-            stored = KeyedValue(each.name, 1, dict(each.value))
-            self._values[each.kind, each.name] = (stored, each.data)
+            await self.put(each.kind, each.name, each.value, data=each.data)
 
     async def remove(self, kind: str, name: str) -> bool:
         return self._values.pop((kind, name), None) is not None

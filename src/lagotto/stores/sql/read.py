@@ -286,18 +286,14 @@ def read_passages(connection: ReadConnection, keys: Sequence[int]) -> dict[int, 
 def passages_of(records: Iterable[Mapping[str, Any]]) -> dict[int, Passage]:
     """Passages by their keys, from records of SELECT_PASSAGES; without those that can't be read."""
     documents: dict[int, Document] = {}
-    passages: dict[int, Passage] = {}
-    unreadable: list[UnreadableRow] = []
-    for record in records:
-        key, owner = record["key"], record["document_key"]
-        try:
-            if owner not in documents:
-                documents[owner] = document_of(record, OUTLINE_COLUMNS)
-            passages[key] = Passage(key, chunk_of(record), documents[owner])
-        except UnreadableRow as exc:
-            unreadable.append(exc)
-    _warn_of(unreadable)
-    return passages
+
+    def passage_of(record: Mapping[str, Any]) -> Passage:
+        owner = record["document_key"]
+        if owner not in documents:
+            documents[owner] = document_of(record, OUTLINE_COLUMNS)
+        return Passage(record["key"], chunk_of(record), documents[owner])
+
+    return {passage.key: passage for passage in readable(passage_of, records)}
 
 
 class UnreadableRow(ValueError):  # noqa: N818
@@ -319,10 +315,6 @@ def readable(make: Callable[[Row], T], rows: Iterable[Row]) -> Iterator[T]:
             yield make(row)
         except UnreadableRow as exc:
             unreadable.append(exc)
-    _warn_of(unreadable)
-
-
-def _warn_of(unreadable: Sequence[UnreadableRow]) -> None:
     if unreadable:
         log.warning("%d rows are left out; the first: %s", len(unreadable), unreadable[0])
 

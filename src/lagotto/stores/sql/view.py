@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
-from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -54,6 +53,7 @@ FEW_PASSAGES = 50
 """So many are read in less time than changing threads takes."""
 
 
+@dataclass(eq=False)
 class SqlView:
     """One state of the record, a snapshot of each index at that state, and a set of chunks.
 
@@ -61,35 +61,20 @@ class SqlView:
     there are none.
     """
 
-    def __init__(
-        self,
-        record: RecordReader,
-        *,
-        text: TextSnapshot,
-        vectors: VectorSnapshot | None,
-        allowed: FilterKeys | None,
-        languages: Sequence[str | None],
-        synonyms: Mapping[str, Synonyms],
-        generation: int,
-        native: PostgresNative | None = None,
-        degraded: Sequence[DegradedLeg] = (),
-        filter_notes: Sequence[str] = (),
-    ) -> None:
-        self.languages = languages
-        self.synonyms = synonyms
-        self.generation = generation
-        self.degraded = degraded
-        self.filter_notes = filter_notes
-        self._record = record
-        self._text = text
-        self._vectors = vectors
-        self.native = native
-        self._allow(allowed)
+    _record: RecordReader
+    _text: TextSnapshot
+    _vectors: VectorSnapshot | None
+    _allowed: FilterKeys | None
+    languages: Sequence[str | None]
+    synonyms: Mapping[str, Synonyms]
+    generation: int
+    native: PostgresNative | None = None
+    degraded: Sequence[DegradedLeg] = ()
+    filter_notes: Sequence[str] = ()
 
-    def _allow(self, allowed: FilterKeys | None) -> None:
-        self._allowed = allowed
+    def __post_init__(self) -> None:
         if self.native is not None:
-            self.native = self.native.within(allowed)
+            self.native = self.native.within(self._allowed)
 
     @property
     def immediate(self) -> bool:
@@ -123,10 +108,9 @@ class SqlView:
     async def excluding(self, match: Match) -> SqlView:
         seen = await self._all_keys() if self._allowed is None else self._allowed.keys
         hidden = await self._text.matching(match, seen)
-        rest = copy(self)
+        rest = np.setdiff1d(seen, hidden, assume_unique=True)
         where = self._allowed.where if self._allowed else None
-        rest._allow(FilterKeys(np.setdiff1d(seen, hidden, assume_unique=True), where=where))
-        return rest
+        return replace(self, _allowed=FilterKeys(rest, where=where))
 
     async def _all_keys(self) -> ChunkKeys:
         if isinstance(self._vectors, EmbeddedVectors):  # which has them in memory
@@ -341,9 +325,9 @@ class ViewFactory:
         allowed, notes = self._resolved(connection, where, state.token)
         return SqlView(
             changes.reader,
-            text=parts.text,
-            vectors=parts.vectors,
-            allowed=allowed,
+            parts.text,
+            parts.vectors,
+            allowed,
             languages=self.cache.get("languages", state.token, partial(main_languages, connection)),
             synonyms=self.cache.get(
                 "synonyms", state.token, partial(read.read_synonyms, connection)

@@ -16,7 +16,7 @@ from lagotto import errors
 from lagotto._internal.concurrency import checkpoint, interruptible
 from lagotto._internal.locations import INDEX_MARKER
 from lagotto.indexes.folder import file_errors, usual_folder
-from lagotto.stores.sql import SCHEMA_VERSION, before_release, check_version
+from lagotto.stores.sql import before_release, check_version
 from lagotto.stores.sql.statements import ReadConnection, Statement
 
 SHOWN = 100
@@ -267,9 +267,9 @@ class SqliteDatabase:
         """A connection that reads, of which queries see one state of the file."""
         with self._lock:
             driver = self._idle.pop() if self._idle else None
-        if driver is None:
-            driver = connect(self._file, busy_timeout=self._busy_timeout)
-        connection = SqliteConnection(driver)
+        connection = SqliteConnection(
+            driver or connect(self._file, busy_timeout=self._busy_timeout)
+        )
         try:
             yield connection
         finally:
@@ -372,8 +372,7 @@ def recognise(path: Path) -> None:
         raise errors.NotABaseError(
             f"{path} is an SQLite file, but not a Lagotto base; choose another name"
         )
-    if version != SCHEMA_VERSION:
-        check_version(version, str(path))
+    check_version(version, str(path))
 
 
 def schema_version(connection: ReadConnection) -> int:

@@ -222,11 +222,8 @@ class Fts5Text(TextSnapshot):
         return await self._ask(search)
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        def scores(tables: Fts5Tables) -> NDArray[np.float32]:
-            hits = _hits(tables, query, among=np.unique(keys))
-            return hits.scores_of(keys, ascending=True)
-
-        return await self._ask(scores)
+        hits = await self._ask(lambda tables: _hits(tables, query, among=np.unique(keys)))
+        return hits.scores_of(keys, ascending=True)
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
         return await self._ask(lambda tables: _matching(tables, match, among))
