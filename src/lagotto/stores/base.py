@@ -243,21 +243,15 @@ LanguageCounts = Mapping[str, Mapping[str, int]]
 """How many documents of each collection are in each language, without unknown ones."""
 
 
-def count_languages(documents: Iterable[Document]) -> dict[str, Counter[str]]:
-    """The languages of documents, by collection."""
-    counts: dict[str, Counter[str]] = {}
+def count_languages(
+    documents: Iterable[Document], stored: LanguageCounts | None = None
+) -> dict[str, Counter[str]]:
+    """The languages of documents, by collection, together with those that are counted already."""
+    counts = {name: Counter(languages) for name, languages in (stored or {}).items()}
     for document in documents:
         if document.language:
             counts.setdefault(document.collection, Counter())[document.language] += 1
     return counts
-
-
-def with_languages_of(documents: Iterable[Document], stored: LanguageCounts) -> LanguageCounts:
-    """The counts once `documents` are stored as well."""
-    new = count_languages(documents)
-    return {
-        name: Counter(stored.get(name, {})) + new.get(name, Counter()) for name in {*stored, *new}
-    }
 
 
 def main_language(counts: LanguageCounts, collection: str) -> str | None:

@@ -166,14 +166,9 @@ def _cached_chunks(key: CacheKey, row: Mapping[str, Any]) -> CachedChunks | None
     contents, text = json.loads(row["chunks"]), row["text"]
     if any(fields["end"] > len(text) for fields in contents["chunks"]):
         return None
-    owner = {"collection": key.collection, "document_id": key.document_id}
+    own = {name: getattr(key, name) for name in ("collection", "document_id", "chunker_id")}
     chunks = [
-        Chunk(
-            **owner,
-            **fields,
-            chunker_id=key.chunker_id,
-            text=text[fields["start"] : fields["end"]],
-        )
+        Chunk(**own, **fields, text=text[fields["start"] : fields["end"]])
         for fields in contents["chunks"]
     ]
     vectors = np.frombuffer(row["vectors"], "<f4").astype(np.float32)

@@ -86,9 +86,8 @@ def filter_notes(
             return statements.OWN_TEXTS[name].column(connection, most=COMPARED)
         return statements.TEXTS_OF_FIELD.column(connection, field=name, most=COMPARED)
 
-    return algebra.other_kind_notes(where, has_kind) or algebra.misspelt_value_notes(
-        where, texts_of
-    )
+    wrong = algebra.other_kind_notes(where, has_kind)
+    return wrong or algebra.misspelt_value_notes(where, texts_of)
 
 
 def matching_names(connection: ReadConnection, where: Filter) -> list[DocumentName]:

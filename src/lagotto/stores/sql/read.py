@@ -56,7 +56,7 @@ Name = tuple[str, str]
 """The collection and the id of a document."""
 
 AT_ONCE = 500
-"""How many values go into one query."""
+"""Passages that are read at once."""
 
 UNIT_TOLERANCE = 2e-3
 """Of a squared norm: what an index takes for a unit vector."""
@@ -137,11 +137,6 @@ def keys_by_name(connection: ReadConnection, names: Iterable[Name]) -> dict[Name
 def references(names: Iterable[Name]) -> str:
     """Names as a parameter of statements, each once."""
     return json.dumps(sorted(set(names)))
-
-
-def in_batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(values), AT_ONCE):
-        yield values[start : start + AT_ONCE]
 
 
 def read_document(connection: ReadConnection, collection: str, document_id: str) -> Document | None:
@@ -276,9 +271,9 @@ def unit_vectors(
 def read_passages(connection: ReadConnection, keys: Sequence[int]) -> dict[int, Passage]:
     """The chunks of `keys` with their texts and the outlines of their documents."""
     passages: dict[int, Passage] = {}
-    for some in in_batches(keys):
-        records = statements.PASSAGES.records(connection, keys=list(map(int, some)))
-        with paused_collector() if len(some) > MANY else nullcontext():
+    for start in range(0, len(keys), AT_ONCE):
+        records = statements.PASSAGES.records(connection, keys=keys[start : start + AT_ONCE])
+        with paused_collector() if len(records) > MANY else nullcontext():
             passages |= passages_of(records)
     return passages
 

@@ -81,9 +81,8 @@ class Statement:
             return np.fromiter(keys, np.int64, len(keys))
         # As one value, which is faster than rows.
         joined = f"SELECT string_agg(int8send(key), ''::bytea) FROM ({self.sql}) AS found"
-        return np.frombuffer(Statement(joined).scalar(connection, **values) or b"", ">i8").astype(
-            np.int64
-        )
+        data = Statement(joined).scalar(connection, **values)
+        return np.frombuffer(data or b"", ">i8").astype(np.int64)
 
     def run(self, connection: WriteConnection, /, **values: Any) -> int:
         """Change rows; how many."""
@@ -104,9 +103,8 @@ class Statement:
             {name: each if type(each) in PLAIN else bind(each) for name, each in row.items()}
             for row in rows
         ]
-        return connection.exec_driver_sql(
-            written(self.sql), bound[0] if isinstance(values, Mapping) else bound
-        )
+        parameters = bound[0] if isinstance(values, Mapping) else bound
+        return connection.exec_driver_sql(written(self.sql), parameters)
 
     def _run(
         self, connection: ReadConnection, values: Mapping[str, Any]
@@ -313,10 +311,7 @@ SELECT_PASSAGES = f"{_CHUNKS}, {_OUTLINES} {_FROM_CHUNKS}"
 """Chunks with their texts and the outlines of their documents."""
 
 PASSAGE_COLUMNS = (
-    *_CHUNK_NAMES.split(),
-    "collection",
-    "chunker_id",
-    "text",
+    *f"{_CHUNK_NAMES} collection chunker_id text".split(),
     *(f"document_{name}" for name in OUTLINE_NAMES.split()),
 )
 

@@ -16,15 +16,9 @@ from lagotto.errors import ReplaceRefusedError, StoreDamagedError
 from lagotto.filters import And, In
 from lagotto.indexes.vectors.rows import check_vectors
 from lagotto.stores.base import EVERYTHING, BaseConfig, Entry, WriteGuard, agreed_config
-from lagotto.stores.sql import read
+from lagotto.stores.sql import read, statements
 from lagotto.stores.sql.filters import matching_names
-from lagotto.stores.sql.statements import (
-    CURRENT,
-    KEYED_VALUE,
-    ReadConnection,
-    Statement,
-    WriteConnection,
-)
+from lagotto.stores.sql.statements import CURRENT, ReadConnection, Statement, WriteConnection
 
 _PUT_SETTING = Statement(
     "INSERT INTO setting (name, value) VALUES (:name, :value) "
@@ -44,12 +38,8 @@ def delete_settings(connection: WriteConnection, *names: str) -> None:
 def put_config(connection: WriteConnection, config: BaseConfig) -> None:
     """Store what the chunks and vectors of the base are made with."""
     delete_settings(connection, *read.CONFIG)
-    stored = config.model_dump(exclude_none=True)
-    insert_rows(
-        connection,
-        "setting",
-        [{"name": name, "value": str(value)} for name, value in stored.items()],
-    )
+    for name, value in config.model_dump(exclude_none=True).items():
+        put_setting(connection, name, str(value))
 
 
 def mark_copy(connection: WriteConnection, source: str | None) -> None:
@@ -125,7 +115,7 @@ def check_guard(
     if guard is None:
         return
     if guard.lease is not None:
-        rows = KEYED_VALUE.rows(connection, kind=guard.lease.kind, name=guard.lease.name)
+        rows = statements.KEYED_VALUE.rows(connection, kind=guard.lease.kind, name=guard.lease.name)
         guard.lease.check(read.keyed_value(rows[0]).value if rows else None)
     stored = read.document_keys(connection, documents)
     if not stored or guard.replaceable == EVERYTHING:
@@ -204,7 +194,12 @@ _STILL_SAME = (
 )
 _DELETE_ATTRIBUTES = Statement("DELETE FROM attribute WHERE document_key = :key")
 _DELETE_DOCUMENTS = Statement("DELETE FROM document WHERE key IN (:keys key)")
-_CHUNKS_OF = Statement("SELECT key, generation FROM chunk WHERE document_key IN (:keys key)")
+_COUNT_CHUNKS = Statement("SELECT count(*) FROM chunk WHERE document_key IN (:keys key)")
+_NOTE_REMOVALS = Statement("""
+INSERT INTO removal (sequence, chunk_key, generation)
+SELECT :former + row_number() OVER (ORDER BY key), key, generation
+FROM chunk WHERE document_key IN (:keys key)
+""")
 
 
 def update_documents(connection: WriteConnection, documents: Sequence[Document]) -> None:
@@ -236,14 +231,10 @@ def remove_documents(connection: WriteConnection, keys: Sequence[int]) -> None:
 
 def note_removals(connection: WriteConnection, keys: Sequence[int]) -> None:
     """Record the removal of the chunks of documents in the change log."""
-    for some in read.in_batches(keys):
-        gone = _CHUNKS_OF.rows(connection, keys=list(some))
-        numbers = take_range(connection, "change", len(gone))
-        removals = [
-            {"sequence": number, "chunk_key": key, "generation": generation}
-            for number, (key, generation) in zip(numbers, gone, strict=True)
-        ]
-        insert_rows(connection, "removal", removals)
+    documents = list(keys)
+    count = _COUNT_CHUNKS.scalar(connection, keys=documents)
+    former = take_numbers(connection, "change", count) - count
+    _NOTE_REMOVALS.run(connection, keys=documents, former=former)
 
 
 _NOTE_CHANGE = Statement(f"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import (
     AbstractAsyncContextManager,
@@ -37,12 +37,7 @@ from lagotto.stores.sql.read import read_config, read_document, read_info, read_
 from lagotto.stores.sql.statements import ReadConnection
 from lagotto.stores.sql.view import IndexTooFarBehind, SqlView, State, ViewFactory, both_refreshed
 from lagotto.stores.sqlite import database
-from lagotto.stores.sqlite.database import (
-    DriverHandle,
-    SqliteConnection,
-    SqliteDatabase,
-    SqliteReader,
-)
+from lagotto.stores.sqlite.database import SqliteConnection, SqliteDatabase, SqliteReader
 
 if TYPE_CHECKING:
     from lagotto.stores.sql.chunk_cache import SqlChunkCache
@@ -99,7 +94,7 @@ class SqliteStore:
     def chunk_cache(self) -> SqlChunkCache:
         from lagotto.stores.sql.chunk_cache import SqlChunkCache
 
-        return SqlChunkCache(self.ask, partial(self.change, caching=True))
+        return SqlChunkCache(self.ask, lambda work, _names: self.change(work, caching=True))
 
     @cached_property
     def source_files(self) -> SqlSourceFiles:
@@ -182,11 +177,9 @@ class SqliteStore:
             for ending in ("", "-wal", "-shm"):
                 with suppress(FileNotFoundError):
                     total += self.file.with_name(f"{self.file.name}{ending}").stat().st_size
+            states = self.search_indexes.states(SqlChangeLog(connection))
             return read_info(
-                connection,
-                location=self.location,
-                bytes_on_disk=total,
-                indexes=self.search_indexes.states(SqlChangeLog(connection)),
+                connection, location=self.location, bytes_on_disk=total, indexes=states
             )
 
         return await self.ask(info)
@@ -331,15 +324,9 @@ class SqliteStore:
                 await in_thread(self._views.read_ahead)
         return done
 
-    async def change(
-        self,
-        change: Callable[[SqliteConnection], T],
-        _names: Collection[tuple[str, str]] | None = None,
-        *,
-        caching: bool = False,
-    ) -> T:
+    async def change(self, change: Callable[[SqliteConnection], T], *, caching: bool = False) -> T:
         """A change that searches do not see; one for `caching` is skipped if others write."""
-        driver = DriverHandle()
+        driver = database.DriverHandle()
 
         def write() -> T:
             with self._writing(caching=caching) as connection:
@@ -405,7 +392,7 @@ class SqliteViews(ViewFactory):
             ExitStack() as stack,
             suppress(IndexTooFarBehind),
         ):
-            self._read(And(), stack, DriverHandle(), None)
+            self._read(And(), stack, database.DriverHandle(), None)
 
     def cached(self, where: Filter, stack: ExitStack) -> SqlView | None:
         """A view without changing threads, None unless all it needs is cached for this state.
@@ -430,14 +417,18 @@ class SqliteViews(ViewFactory):
         """A view, once the indexes lack few enough changes."""
 
         async def attempt(gave_up: StoreError | None) -> SqlView:
-            driver = DriverHandle()
+            driver = database.DriverHandle()
             read = partial(self._read, where, stack, driver, gave_up)
             return await interruptible(read, interrupt=driver.interrupt)
 
         return await self.until_indexed(attempt)
 
     def _read(
-        self, where: Filter, stack: ExitStack, driver: DriverHandle, gave_up: StoreError | None
+        self,
+        where: Filter,
+        stack: ExitStack,
+        driver: database.DriverHandle,
+        gave_up: StoreError | None,
     ) -> SqlView:
         """A read transaction, and all that the search needs of the same state.
 
