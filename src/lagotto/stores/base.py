@@ -195,12 +195,10 @@ class MemoryKeyedValues:
         self._values: dict[tuple[str, str], tuple[KeyedValue, bytes | None]] = {}
 
     async def get(self, kind: str, name: str) -> KeyedValue | None:
-        entry = self._values.get((kind, name))
-        return entry[0] if entry else None
+        return self._values.get((kind, name), (None, None))[0]
 
     async def data(self, kind: str, name: str) -> bytes | None:
-        entry = self._values.get((kind, name))
-        return entry[1] if entry else None
+        return self._values.get((kind, name), (None, None))[1]
 
     async def items(
         self, kind: str, *, after: str = "", limit: int | None = None

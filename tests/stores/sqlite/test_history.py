@@ -180,15 +180,6 @@ def test_indexes_of_a_base_that_had_the_name(path: Path) -> None:
         assert answers(base) == made(path.with_name("other.db"))
 
 
-def test_indexes_of_another_base(path: Path) -> None:
-    made(path, count=5)
-    other = path.with_name("other.db")
-    expected = made(other, count=20)
-    shutil.copy(other, path)
-    with opened(path) as base:
-        assert answers(base) == expected
-
-
 def test_indexes_newer_than_a_base_put_back(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     made(path, count=10)
     shutil.copy(path, path.with_name("backup"))
