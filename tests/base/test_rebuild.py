@@ -99,7 +99,7 @@ class TestTantivy(RebuildContract):
             await answers(other)
             store = other.store
             assert isinstance(store, SqliteStore)
-            await asyncio.to_thread(store._updater.finish)  # or it would make an index again
+            await asyncio.to_thread(store.updater.finish)  # or it would make an index again
             text, vectors = store.search_indexes.open
             await base.rebuild(embedder="hashed:new/32")
             assert await answers(other) == await answers(base)
@@ -128,10 +128,10 @@ class TestTantivy(RebuildContract):
             await base.add(Document(id="late", text="one more"))
             store = base.store
             assert isinstance(store, SqliteStore)
-            store._updater.request()
+            store.updater.request()
             assert await asyncio.to_thread(begun.wait, 5)  # has the index of this generation
             await base.rebuild(embedder="hashed:newer/32")
-            await asyncio.to_thread(store._updater.finish)
+            await asyncio.to_thread(store.updater.finish)
             assert len(list(store.indexes.path.glob("text-*"))) == 1
 
     async def test_the_first_search_finds_the_indexes_built(

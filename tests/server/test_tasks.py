@@ -40,6 +40,7 @@ from lagotto.server.tasks import (
     do_tasks,
     writes_of,
 )
+from lagotto.stores.sql.extras import SqlKeyedValues
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import Running, bearer, serving, wait_until
@@ -653,14 +654,13 @@ async def test_an_upload_is_stored_in_one_transaction(tmp_path: Path) -> None:
     """Each of them waits for others that write, and for the disk."""
     store = SqliteStore(tmp_path / "kb.db")
     await store.open()
-    values = store.keyed_values
-    inner, writes = values._write, list[str]()
+    writes = list[str]()
 
     async def write(change: Callable[[Any], Any]) -> Any:
         writes.append("write")
-        return await inner(change)
+        return await store.change(change)
 
-    values._write = write
+    values = SqlKeyedValues(store.ask, write)
     queue = TaskQueue(values, ServerSettings(location=":memory:"))
     task = await queue.submit(FILES, Access())
     assert writes == ["write"]

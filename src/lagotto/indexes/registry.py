@@ -69,7 +69,7 @@ TEXT_INDEXES: Registry[Callable[[IndexSite], TextIndex[Any]]] = Registry(
     group="lagotto.text_indexes",
     builtin={
         "tantivy": "lagotto.indexes.tantivy.index:open_tantivy",
-        "fts5": "lagotto.stores.sqlite.fts5:open_fts5",
+        "fts5": "lagotto.stores.sqlite.fts5:Fts5Index",
         "postings": "lagotto.indexes.registry:inside_postgres",
         "qdrant": "lagotto.indexes.qdrant:open_qdrant_text",
     },

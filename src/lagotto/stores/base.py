@@ -195,12 +195,10 @@ class MemoryKeyedValues:
         self._values: dict[tuple[str, str], tuple[KeyedValue, bytes | None]] = {}
 
     async def get(self, kind: str, name: str) -> KeyedValue | None:
-        entry = self._values.get((kind, name))
-        return entry[0] if entry else None
+        return self._values.get((kind, name), (None, None))[0]
 
     async def data(self, kind: str, name: str) -> bytes | None:
-        entry = self._values.get((kind, name))
-        return entry[1] if entry else None
+        return self._values.get((kind, name), (None, None))[1]
 
     async def items(
         self, kind: str, *, after: str = "", limit: int | None = None
@@ -230,8 +228,7 @@ class MemoryKeyedValues:
 
     async def create(self, values: Sequence[NewValue]) -> None:
         for each in values:
-            stored = KeyedValue(each.name, 1, dict(each.value))
-            self._values[each.kind, each.name] = (stored, each.data)
+            await self.put(each.kind, each.name, each.value, data=each.data)
 
     async def remove(self, kind: str, name: str) -> bool:
         return self._values.pop((kind, name), None) is not None
@@ -244,21 +241,15 @@ LanguageCounts = Mapping[str, Mapping[str, int]]
 """How many documents of each collection are in each language, without unknown ones."""
 
 
-def count_languages(documents: Iterable[Document]) -> dict[str, Counter[str]]:
-    """The languages of documents, by collection."""
-    counts: dict[str, Counter[str]] = {}
+def count_languages(
+    documents: Iterable[Document], stored: LanguageCounts | None = None
+) -> dict[str, Counter[str]]:
+    """The languages of documents, by collection, together with those that are counted already."""
+    counts = {name: Counter(languages) for name, languages in (stored or {}).items()}
     for document in documents:
         if document.language:
             counts.setdefault(document.collection, Counter())[document.language] += 1
     return counts
-
-
-def with_languages_of(documents: Iterable[Document], stored: LanguageCounts) -> LanguageCounts:
-    """The counts once `documents` are stored as well."""
-    new = count_languages(documents)
-    return {
-        name: Counter(stored.get(name, {})) + new.get(name, Counter()) for name in {*stored, *new}
-    }
 
 
 def main_language(counts: LanguageCounts, collection: str) -> str | None:
@@ -574,32 +565,46 @@ class ChunkCacheRepo(Protocol):
         """Drop all entries; return how many there were."""
 
 
-class Staging(Protocol):
+class WritableStore(Protocol):
+    """The part of a Store that writing documents needs; see there."""
+
+    @property
+    def location(self) -> str:
+        """Where the base is, for messages; without passwords."""
+
+    async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
+        """Store documents, each replacing its earlier version.
+
+        ReplaceRefusedError if `guard` does not allow that for all of them, StoreBusyError if its
+        lease is lost; then none is stored.
+        """
+
+    async def update(
+        self, documents: Sequence[Document], *, guard: WriteGuard | None = None
+    ) -> None:
+        """Store new metadata for documents whose content has not changed; `guard` as in `write`."""
+
+    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
+        """What is stored of each of `ids`; those that are not stored are left out."""
+
+    async def update_indexes(self, *, least: int = 1) -> None:
+        """Bring the indexes that lack `least` changes or more up to date.
+
+        A search does that as well, but has to wait for it. StoreError if an index can't be written.
+        """
+
+
+class Staging(WritableStore, Protocol):
     """The next generation of a base, built beside the one that searches see.
 
     What it lacks is written in small transactions, in any order; when it is complete, it takes the
     place of all chunks and vectors of the base in one transaction. Until then nothing of it is
-    visible, and whatever is written survives the process. `update`, `versions` and
-    `update_indexes` are as those of a Store.
+    visible, and whatever is written survives the process. `write` stores chunks and vectors of
+    documents of the base, but not of those that have changed.
     """
-
-    @property
-    def location(self) -> str:
-        """Where the base is."""
 
     async def pending(self) -> list[tuple[str, str]]:
         """The documents that it lacks, by collection and id."""
-
-    async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
-        """Store chunks and vectors of documents of the base, but not of those that have changed."""
-
-    async def update(
-        self, documents: Sequence[Document], *, guard: WriteGuard | None = None
-    ) -> None: ...
-
-    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]: ...
-
-    async def update_indexes(self, *, least: int = 1) -> None: ...
 
     async def documents(self, names: Sequence[tuple[str, str]]) -> list[Document]:
         """The documents of the base with these collections and ids, whole."""
@@ -634,7 +639,7 @@ class SearchableStore(Protocol):
 
 
 @runtime_checkable
-class Store(SearchableStore, Protocol):
+class Store(SearchableStore, WritableStore, Protocol):
     """Keeps documents, chunks and vectors; see the module for what it is asked.
 
     Contract: `write` and `delete` are atomic per document and durable when they return; a reader
@@ -658,23 +663,8 @@ class Store(SearchableStore, Protocol):
     async def close(self) -> None:
         """Finish writing and release all resources; may be called twice."""
 
-    async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
-        """Store documents, each replacing its earlier version.
-
-        ReplaceRefusedError if `guard` does not allow that for all of them, StoreBusyError if its
-        lease is lost; then none is stored.
-        """
-
     async def delete(self, where: Filter) -> list[str]:
         """Remove the matching documents with everything derived; their ids."""
-
-    async def update(
-        self, documents: Sequence[Document], *, guard: WriteGuard | None = None
-    ) -> None:
-        """Store new metadata for documents whose content has not changed; `guard` as in `write`."""
-
-    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
-        """What is stored of each of `ids`; those that are not stored are left out."""
 
     def documents(self, where: Filter) -> AsyncIterator[Document]:
         """The matching documents in order of collection and id, without text and structure."""
@@ -683,12 +673,6 @@ class Store(SearchableStore, Protocol):
         self, collection: str, document_id: str, *, where: Filter = EVERYTHING
     ) -> list[Chunk]:
         """The chunks of a document, parents first, in order; none unless it matches `where`."""
-
-    async def update_indexes(self, *, least: int = 1) -> None:
-        """Bring the indexes that lack `least` changes or more up to date.
-
-        A search does that as well, but has to wait for it. StoreError if an index can't be written.
-        """
 
     async def info(self) -> StoreInfo:
         """What is in the store."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ ChunkName = tuple[str, str, str]
 """Collection, document and id of a chunk: the same in every store that holds it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CombinedStore:
     """Searches vectors in `vector_store` and words in `fts_store`, which hold the same chunks.
 
@@ -26,29 +28,28 @@ class CombinedStore:
     stores are written to by themselves.
     """
 
-    def __init__(self, *, vector_store: SearchableStore, fts_store: SearchableStore) -> None:
-        self._vectors = vector_store
-        self._words = fts_store
+    vector_store: SearchableStore
+    fts_store: SearchableStore
 
     @property
     def location(self) -> str:
-        return f"{self._vectors.location} and {self._words.location}"
+        return f"{self.vector_store.location} and {self.fts_store.location}"
 
     @property
     def capabilities(self) -> Capabilities:
-        meaning, words = self._vectors.capabilities, self._words.capabilities
+        meaning, words = self.vector_store.capabilities, self.fts_store.capabilities
         return Capabilities(semantic=meaning.semantic, text=words.text, fuzzy=words.fuzzy)
 
     @property
     def chunk_cache(self) -> ChunkCacheRepo | None:
-        return self._vectors.chunk_cache
+        return self.vector_store.chunk_cache
 
     async def get(self, collection: str, document_id: str) -> Document | None:
-        return await self._vectors.get(collection, document_id)
+        return await self.vector_store.get(collection, document_id)
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[CombinedView]:
-        async with self._vectors.view(where) as vectors, self._words.view(where) as words:
+        async with self.vector_store.view(where) as vectors, self.fts_store.view(where) as words:
             yield CombinedView(vectors, words)
 
 

@@ -21,20 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto import filters
 from lagotto.documents import Chunk, Document, DocumentRef, Metadata, Vector, Vectors
 from lagotto.errors import ReplaceRefusedError
-from lagotto.filters import (
-    Filter,
-    ScalarKind,
-    field_name,
-    kind_of,
-    matches,
-    merged,
-    metadata_fields,
-    misspelt_value_notes,
-    other_kind_notes,
-    unknown_field_notes,
-)
+from lagotto.filters import Filter, ScalarKind, matches
 from lagotto.indexes.base import (
     START,
     ChunkKeys,
@@ -59,29 +49,8 @@ from lagotto.indexes.text_query import (
     as_word,
     holds,
 )
-from lagotto.stores.base import (
-    EVERYTHING,
-    SYNONYMS,
-    BaseConfig,
-    CachedChunks,
-    CacheKey,
-    Capabilities,
-    Entry,
-    MemoryKeyedValues,
-    Passage,
-    SourceDocument,
-    SourceFile,
-    StoredChunks,
-    StoreInfo,
-    Version,
-    WriteGuard,
-    agreed_config,
-    count_languages,
-    fingerprint,
-    main_language,
-    query_languages,
-    synonyms_of,
-)
+from lagotto.stores import base
+from lagotto.stores.base import CachedChunks, CacheKey, Entry, Passage, StoredChunks, WriteGuard
 from lagotto.terms.synonyms import Synonyms
 from lagotto.terms.vocabulary import Vocabulary
 
@@ -100,16 +69,16 @@ class MemoryStore:
     """Keeps everything in dictionaries and looks at all of it for every search."""
 
     location = ":memory:"
-    capabilities = Capabilities()
+    capabilities = base.Capabilities()
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str], Entry] = {}
         self._items: dict[int, _Item] = {}
         self._last_key = 0
-        self._config = BaseConfig()
+        self._config = base.BaseConfig()
         self.chunk_cache = MemoryChunkCache(self._entries)
         self.source_files = MemorySourceFiles(self._entries)
-        self.keyed_values = MemoryKeyedValues()
+        self.keyed_values = base.MemoryKeyedValues()
 
     async def open(self) -> None:
         """Nothing to do."""
@@ -158,13 +127,13 @@ class MemoryStore:
     async def update_indexes(self, *, least: int = 1) -> None:
         """Nothing to do: there are no indexes."""
 
-    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
+    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, base.Version]:
         versions = {}
         for name in ids:
             if entry := self._entries.get((collection, name)):
                 made_by = (entry.chunks[0].chunker_id, entry.model_id) if entry.chunks else None
                 made_of = _made_of(entry.document)
-                versions[name] = Version(*made_of, fingerprint(entry.document), made_by)
+                versions[name] = base.Version(*made_of, base.fingerprint(entry.document), made_by)
         return versions
 
     async def get(self, collection: str, document_id: str) -> Document | None:
@@ -172,28 +141,28 @@ class MemoryStore:
         return entry.document if entry else None
 
     async def documents(self, where: Filter) -> AsyncIterator[Document]:
-        where = merged(where)
+        where = filters.merged(where)
         for _, entry in sorted(self._entries.items()):
             if matches(where, entry.document):
                 yield outline(entry.document)
 
     async def chunks(
-        self, collection: str, document_id: str, *, where: Filter = EVERYTHING
+        self, collection: str, document_id: str, *, where: Filter = base.EVERYTHING
     ) -> list[Chunk]:
         entry = self._entries.get((collection, document_id))
         return list(entry.chunks) if entry and matches(where, entry.document) else []
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[MemoryView]:
-        view = MemoryView(self._entries, dict(self._items), merged(where))
+        view = MemoryView(self._entries, dict(self._items), filters.merged(where))
         view.generation = self._config.generation
-        view.synonyms = synonyms_of(await self.keyed_values.items(SYNONYMS))
+        view.synonyms = base.synonyms_of(await self.keyed_values.items(base.SYNONYMS))
         yield view
 
-    async def info(self) -> StoreInfo:
+    async def info(self) -> base.StoreInfo:
         documents = [entry.document for entry in self._entries.values()]
         by_language = Counter(item.language for item in documents if item.language)
-        return StoreInfo(
+        return base.StoreInfo(
             location=self.location,
             documents=len(documents),
             chunks=len(self._items),
@@ -205,14 +174,14 @@ class MemoryStore:
             bytes_on_disk=0,
         )
 
-    async def config(self) -> BaseConfig:
+    async def config(self) -> base.BaseConfig:
         return self._config
 
     async def mark_copy(self, source: str | None) -> None:
         self._config = self._config.model_copy(update={"unfinished_copy_of": source})
 
     @asynccontextmanager
-    async def staging(self, config: BaseConfig) -> AsyncIterator[MemoryStaging]:
+    async def staging(self, config: base.BaseConfig) -> AsyncIterator[MemoryStaging]:
         yield MemoryStaging(self, config)
 
     async def check(self) -> list[Finding]:
@@ -224,10 +193,10 @@ class MemoryStore:
         self._items = {key: item for key, item in self._items.items() if item.document.ref != name}
 
     def _index(self, entries: Iterable[Entry]) -> None:
-        counts = count_languages(entry.document for entry in self._entries.values())
+        counts = base.count_languages(entry.document for entry in self._entries.values())
         for entry in entries:
             document = entry.document
-            language = document.language or main_language(counts, document.collection)
+            language = document.language or base.main_language(counts, document.collection)
             findable = [chunk for chunk in entry.chunks if chunk.level != "parent"]
             for chunk, vector in zip(findable, entry.vectors, strict=True):
                 self._last_key += 1
@@ -245,8 +214,8 @@ class MemoryChunkCache:
 
     async def load(self, keys: Sequence[CacheKey]) -> dict[CacheKey, CachedChunks]:
         now = time.time()
-        sets = {key: self._sets[key] for key in keys if key in self._sets}
-        return {key: chunks for key, (chunks, expires) in sets.items() if expires > now}
+        sets = self._sets
+        return {key: sets[key][0] for key in keys if key in sets and sets[key][1] > now}
 
     async def save(self, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None) -> None:
         expires = float("inf") if ttl is None else time.time() + ttl
@@ -270,18 +239,18 @@ class MemoryStaging:
 
     location = ":memory:"
 
-    def __init__(self, base: MemoryStore, config: BaseConfig) -> None:
-        self._base = base
+    def __init__(self, store: MemoryStore, config: base.BaseConfig) -> None:
+        self._store = store
         self._config = config
         self._entries: dict[tuple[str, str], Entry] = {}
-        self.update = base.update
-        self.update_indexes = base.update_indexes
+        self.update = store.update
+        self.update_indexes = store.update_indexes
 
     async def pending(self) -> list[tuple[str, str]]:
         theirs = {name: _made_of(entry.document) for name, entry in self._entries.items()}
         return [
             name
-            for name, entry in self._base._entries.items()
+            for name, entry in self._store._entries.items()
             if theirs.get(name) != _made_of(entry.document)
         ]
 
@@ -290,12 +259,12 @@ class MemoryStaging:
             _checked(entry, self._config)
         self._entries |= {entry.document.ref: entry for entry in entries}
 
-    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
+    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, base.Version]:
         """None: what is written to it is what it lacks."""
         return {}
 
     async def documents(self, names: Sequence[tuple[str, str]]) -> list[Document]:
-        entries = self._base._entries
+        entries = self._store._entries
         return [entries[name].document for name in names if name in entries]
 
     async def build_indexes(self) -> None:
@@ -304,34 +273,34 @@ class MemoryStaging:
     async def switch(self) -> bool:
         if await self.pending():
             return False
-        base = self._base
-        base._items.clear()
-        for name, former in base._entries.items():
-            base._entries[name] = replace(self._entries[name], document=former.document)
-        base._index(base._entries.values())
-        base._config = self._config
+        store = self._store
+        store._items.clear()
+        for name, former in store._entries.items():
+            store._entries[name] = replace(self._entries[name], document=former.document)
+        store._index(store._entries.values())
+        store._config = self._config
         return True
 
 
 def _filter_notes(
     entries: dict[tuple[str, str], Entry], where: Filter, *, matches_some: bool
 ) -> tuple[str, ...]:
-    fields = metadata_fields(where)
+    fields = filters.metadata_fields(where)
     kinds: dict[str, set[ScalarKind | None]] = {}
     texts: dict[str, set[str]] = {}
-    for entry in entries.values() if where != EVERYTHING else ():
+    for entry in entries.values() if where != base.EVERYTHING else ():
         for name in ("collection", "kind", "language"):
             texts.setdefault(name, set()).add(getattr(entry.document, name) or "")
         for path, value in _values(entry.document.metadata):
-            kinds.setdefault(field_name(path), set()).add(kind_of(value))
+            kinds.setdefault(filters.field_name(path), set()).add(filters.kind_of(value))
             if isinstance(value, str):
-                texts.setdefault(field_name(path), set()).add(value)
+                texts.setdefault(filters.field_name(path), set()).add(value)
     if unknown := fields - kinds.keys():
-        return unknown_field_notes(unknown, kinds)
+        return filters.unknown_field_notes(unknown, kinds)
     if matches_some:
         return ()
-    wrong = other_kind_notes(where, lambda name, kind: kind in kinds[name])
-    return wrong or misspelt_value_notes(where, lambda name: sorted(texts.get(name, ())))
+    wrong = filters.other_kind_notes(where, lambda name, kind: kind in kinds[name])
+    return wrong or filters.misspelt_value_notes(where, lambda name: sorted(texts.get(name, ())))
 
 
 def _values(
@@ -432,7 +401,7 @@ class MemoryView:
             key: item for key, item in items.items() if matches(where, item.document, item.chunk)
         }
         self.filter_notes = _filter_notes(entries, where, matches_some=bool(self._allowed))
-        self.languages = query_languages(
+        self.languages = base.query_languages(
             Counter(entry.document.language for entry in entries.values())
         )
 
@@ -515,12 +484,12 @@ class MemoryView:
         }
 
 
-def _checked(entry: Entry, config: BaseConfig) -> BaseConfig:
+def _checked(entry: Entry, config: base.BaseConfig) -> base.BaseConfig:
     """What is stored once an entry is written; an error unless it fits."""
     findable = sum(chunk.level != "parent" for chunk in entry.chunks)
     if findable != len(entry.vectors):
         raise ValueError(f"{findable} chunks have {len(entry.vectors)} vectors")
-    return agreed_config(config, entry, location=":memory:")
+    return base.agreed_config(config, entry, location=":memory:")
 
 
 def _around(chunk: Chunk, level: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
@@ -528,8 +497,7 @@ def _around(chunk: Chunk, level: Sequence[Chunk], *, near: int, across: int) -> 
     ordered = sorted(level, key=lambda item: item.ordinal)
     before = [item for item in ordered if item.ordinal < chunk.ordinal]
     after = [item for item in ordered if item.ordinal > chunk.ordinal]
-    own = [item for item in ordered if item.ordinal == chunk.ordinal]
-    nearby = [*before[len(before) - min(near, len(before)) :], *own, *after[:near]]
+    nearby = [item for item in ordered if abs(item.ordinal - chunk.ordinal) <= near]
     if chunk.pages is not None and across:
         first, last = chunk.pages
         nearby += [item for item in before if item.pages and item.pages[1] < first][-across:]
@@ -553,13 +521,13 @@ class MemorySourceFiles:
 
     def __init__(self, entries: Mapping[tuple[str, str], Entry]) -> None:
         self._entries = entries
-        self._files: dict[tuple[str, str], SourceFile] = {}
+        self._files: dict[tuple[str, str], base.SourceFile] = {}
         self._path_metadata: dict[str, dict[str, Metadata]] = {}
 
-    async def documents(self, collection: str) -> list[SourceDocument]:
+    async def documents(self, collection: str) -> list[base.SourceDocument]:
         documents = [entry.document for entry in self._entries.values()]
         return [
-            SourceDocument(item.id, item.source, item.content_hash, fingerprint(item))
+            base.SourceDocument(item.id, item.source, item.content_hash, base.fingerprint(item))
             for item in documents
             if item.collection == collection
         ]
@@ -569,11 +537,11 @@ class MemorySourceFiles:
         refs = {item.content_hash: item.ref for item in documents}
         return [refs[name] for name in hashes if name in refs]
 
-    async def load(self, collection: str) -> dict[str, SourceFile]:
+    async def load(self, collection: str) -> dict[str, base.SourceFile]:
         return {source: file for (name, source), file in self._files.items() if name == collection}
 
     async def save(
-        self, collection: str, files: Mapping[str, SourceFile], *, gone: Collection[str] = ()
+        self, collection: str, files: Mapping[str, base.SourceFile], *, gone: Collection[str] = ()
     ) -> None:
         for source in gone:
             self._files.pop((collection, source), None)

@@ -12,8 +12,7 @@ from lagotto.documents import Document, Page, Vectors
 from lagotto.filters import Eq, In
 from lagotto.indexes.base import ChunkFields
 from lagotto.stores.sql.changelog import SqlChangeLog
-from lagotto.stores.sql.read import findable_keys
-from lagotto.stores.sql.statements import ReadConnection
+from lagotto.stores.sql.statements import FINDABLE_KEYS, ReadConnection
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.stores import entry
 from tests.stores.sqlite.bases import sqlite_store
@@ -36,7 +35,7 @@ async def written(*documents: Document) -> AsyncIterator[SqliteStore]:
 
 
 def all_fields(connection: ReadConnection) -> list[ChunkFields]:
-    return SqlChangeLog(connection).fields_of(findable_keys(connection))
+    return SqlChangeLog(connection).fields_of(FINDABLE_KEYS.keys(connection))
 
 
 async def test_fields_are_those_that_filters_know() -> None:
@@ -63,7 +62,7 @@ async def test_texts_and_vectors_of_keys() -> None:
     async with written(PAPER, other) as store:
 
         def read(connection: ReadConnection) -> tuple[list[str], Vectors, Vectors]:
-            changes, keys = SqlChangeLog(connection), findable_keys(connection)
+            changes, keys = SqlChangeLog(connection), FINDABLE_KEYS.keys(connection)
             asked = np.append(keys[::-1], 10_000)
             texts = sorted(chunk.text for chunk in changes.texts_of(asked))
             there, vectors = changes.vectors_of(asked, model_id="hash", dimension=32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import tempfile
 from collections.abc import AsyncIterator
@@ -67,6 +68,16 @@ def answers(base: KnowledgeBase) -> Answers:
             hits = base.retrieve(query, mode=mode, top_k=15)
             found += [(hit.document_id, hit.start, round(hit.score, 4)) for hit in hits]
     return found
+
+
+def findings(path: Path) -> str:
+    """What a check of a base says."""
+
+    async def check() -> str:
+        async with sqlite_store(path) as store:
+            return "\n".join(item.what for item in await store.check())
+
+    return asyncio.run(check())
 
 
 def run_sql(path: Path, *statements: str) -> None:

@@ -23,13 +23,9 @@ def texts(path: Path) -> list[tuple[str, str]]:
 
 
 def prose(characters: int) -> str:
-    sentences = (f"The dog number {n} smells the root of an old oak. " for n in range(characters))
-    text = ""
-    for sentence in sentences:
-        text += sentence
-        if len(text) >= characters:
-            break
-    return text
+    """A text of at least so many characters."""
+    count = characters // 40 + 1
+    return "".join(f"The dog number {n} smells the root of an old oak. " for n in range(count))
 
 
 @pytest.mark.parametrize("text_index", ["tantivy", "fts5"])

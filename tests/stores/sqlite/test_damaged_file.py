@@ -87,15 +87,10 @@ class TestDamagedFile:
         whole = path.read_bytes()
         shutil.rmtree(path.with_name("kb.db.index"))
         path.write_bytes(whole[: int(len(whole) * share)])
-        with pytest.raises(StoreDamagedError, match="damaged"), opened(path) as base:
+        error = pytest.raises(StoreDamagedError, match=r"is damaged.*backup.*\.recover")
+        with error as caught, opened(path) as base:
             answers(base)
-
-    def test_no_advice_to_delete(self, path: Path) -> None:
-        """The file may be the only copy of the documents."""
-        made(path, count=20)
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-        with pytest.raises(StoreDamagedError, match=r"backup.*\.recover") as caught, opened(path):
-            pass
+        # no advice to delete it: the file may be the only copy of the documents
         assert "delete" not in str(caught.value).replace(str(path), "")
 
     def test_an_emptied_file_does_not_become_a_new_base(self, path: Path) -> None:
@@ -107,10 +102,6 @@ class TestDamagedFile:
         path.write_bytes(whole)
         with opened(path) as base:
             assert answers(base) == right
-
-    def test_an_empty_file_without_indexes_becomes_one(self, path: Path) -> None:
-        path.write_bytes(b"")
-        assert made(path)
 
 
 HOSTILE = (

@@ -40,7 +40,7 @@ with opened(Path(sys.argv[1])) as base:
     base.info()
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     find("unique3x")
-    updater = base.base._record._updater
+    updater = base.base._record.updater
     while updater._thread is not None:
         time.sleep(0.01)
     hits = base.retrieve("the dog", mode="semantic", top_k=100)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from lagotto.base.blocking import KnowledgeBase
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
-from lagotto.errors import DegradedError
+from lagotto.errors import DegradedError, StoreError
 from lagotto.filters import And
 from lagotto.indexes import overlay
 from lagotto.stores.sqlite.store import SqliteStore
@@ -147,7 +148,7 @@ async def test_a_process_that_keeps_the_indexes_to_itself(
             for mode in ("hybrid", "keyword"):
                 found = await base.retrieve("unique1x", mode=mode)
                 assert found[0].document_id == "d001"
-            await until(lambda: store._updater.problem is not None)
+            await until(lambda: store.updater.problem is not None)
             found = await base.retrieve("unique1x")
             assert found[0].document_id == "d001"
             (note,) = found.degraded
@@ -160,7 +161,7 @@ async def test_a_process_that_keeps_the_indexes_to_itself(
             assert "the text index is 3 changes behind, which are not searched for words" in note
         await base.add(*documents(5))
         assert (await base.retrieve("unique4x"))[0].document_id == "d004"
-        await until(lambda: store._updater.problem is None)
+        await until(lambda: store.updater.problem is None)
         with store.indexes.lock(timeout=1):
             await base.remove("d001")
             await base.add(documents(7)[6])
@@ -169,7 +170,7 @@ async def test_a_process_that_keeps_the_indexes_to_itself(
             assert {hit.document_id for hit in found} == {"d000", "d002", "d003", "d004", "d006"}
         await base.add(documents(8)[7])
         await base.retrieve("unique7x")
-        await until(lambda: store._updater.problem is None)
+        await until(lambda: store.updater.problem is None)
         assert not (await base.retrieve("unique6x")).degraded
 
 
@@ -195,7 +196,16 @@ def test_threads_share_a_base(tmp_path: Path) -> None:
                 hits = base.retrieve(f"unique{number % 10}x", mode="keyword", fuzzy={"mode": "off"})
                 assert [hit.document_id for hit in hits] == [f"d{number % 10:03}"]
 
-        _together([lambda: write(100), lambda: write(200), read, read, read])
+        jobs: list[Callable[[], None]] = [
+            partial(write, 100),
+            partial(write, 200),
+            read,
+            read,
+            read,
+        ]
+        with ThreadPoolExecutor(len(jobs)) as pool:
+            for done in [pool.submit(job) for job in jobs]:
+                done.result()
         expected = {*range(10), *range(101, 108), *range(201, 208)}
         assert {item.id for item in base.documents()} == {f"d{n:03}" for n in expected}
 
@@ -247,43 +257,17 @@ async def test_cancelled_searches_leave_the_base_usable(tmp_path: Path) -> None:
 def test_a_base_closed_by_another_thread(tmp_path: Path) -> None:
     base = opened(tmp_path / "kb.db")
     base.add(*documents(5))
-    problems: list[str] = []
 
     def search() -> None:
-        try:
-            while True:
-                base.retrieve("unique3x")
-        except Exception as exc:  # noqa: BLE001
-            problems.append(f"{type(exc).__name__}: {exc}")
+        while True:
+            base.retrieve("unique3x")
 
-    threads = [threading.Thread(target=search) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    base.retrieve("unique1x")
-    base.close()
-    for thread in threads:
-        thread.join(timeout=30)
-    assert len(problems) == 3
-    assert all("StoreError: " in item and "closed" in item for item in problems)
-
-
-def _together(jobs: Sequence[Callable[[], None]]) -> None:
-    """Run each in a thread, and raise what any of them raises."""
-    problems: list[BaseException] = []
-
-    def guarded(job: Callable[[], None]) -> None:
-        try:
-            job()
-        except BaseException as exc:  # noqa: BLE001
-            problems.append(exc)
-
-    threads = [threading.Thread(target=guarded, args=(job,)) for job in jobs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if problems:
-        raise problems[0]
+    with ThreadPoolExecutor(3) as pool:
+        searches = [pool.submit(search) for _ in range(3)]
+        base.retrieve("unique1x")
+        base.close()
+        errors = [each.exception(timeout=30) for each in searches]
+    assert all(isinstance(error, StoreError) and "closed" in str(error) for error in errors)
 
 
 def test_the_facade_works_inside_a_running_loop(tmp_path: Path) -> None:

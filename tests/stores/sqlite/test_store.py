@@ -27,20 +27,16 @@ async def test_a_write_prepares_the_next_search_of_its_base(tmp_path: Path) -> N
     """If there was one before: a base that only writes has nothing to prepare."""
     path = tmp_path / "kb.db"
     async with sqlite_store(path) as store, sqlite_store(path) as other:
-        await prepared(store, other)
-
-
-async def prepared(store: SqliteStore, other: SqliteStore) -> None:
-    await store.write([await entry(Document(id="a", text="An oak."))])
-    assert not is_prepared(store)
-    assert await text_ids(store, "oak") == ["a"]
-    await store.write([await entry(Document(id="b", text="A truffle."))])
-    assert is_prepared(store)
-    assert await text_ids(store, "truffle") == ["b"]
-    await other.write([await entry(Document(id="c", text="A hazel."))])
-    assert not is_prepared(store)
-    assert not is_prepared(other)
-    assert await text_ids(store, "hazel") == ["c"]
+        await store.write([await entry(Document(id="a", text="An oak."))])
+        assert not is_prepared(store)
+        assert await text_ids(store, "oak") == ["a"]
+        await store.write([await entry(Document(id="b", text="A truffle."))])
+        assert is_prepared(store)
+        assert await text_ids(store, "truffle") == ["b"]
+        await other.write([await entry(Document(id="c", text="A hazel."))])
+        assert not is_prepared(store)
+        assert not is_prepared(other)
+        assert await text_ids(store, "hazel") == ["c"]
 
 
 CHANGES = """

@@ -292,7 +292,7 @@ class PostgresStore:
         """The languages of the base with new documents, if one of these is of unknown language."""
         if all(document.language for document in documents):
             return {}
-        return base.with_languages_of(documents, await self.ask(read_language_counts))
+        return base.count_languages(documents, await self.ask(read_language_counts))
 
     async def update(
         self, documents: Sequence[Document], *, guard: base.WriteGuard | None = None

@@ -29,7 +29,7 @@ from lagotto.stores.postgres.database import (
 from lagotto.stores.postgres.native import SETTING, NativeIndexes, PostgresNative, parse_configs
 from lagotto.stores.postgres.text_index import PostingsText, Statistics
 from lagotto.stores.postgres.vector_index import GRAPH, PgVectors, keep_candidates
-from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog, read_head
+from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 from lagotto.stores.sql.indexes import IN_TABLES, IndexPair, StoreIndexes
 from lagotto.stores.sql.read import read_config, setting
 from lagotto.stores.sql.statements import CURRENT, Statement
@@ -109,7 +109,7 @@ class PostgresViews(ViewFactory):
         def at_state(connection: Connection) -> SqlView | None:
             position = LogPosition(known["change"], known["token"])
             if self._remote.are_used:
-                position = read_head(connection).position(connection)
+                position = SqlChangeLog(connection).head
             return self.view_at(
                 SqlChangeLog(connection, head=position, reader=reader),
                 where,

@@ -20,15 +20,7 @@ from lagotto.indexes.base import (
     VectorIndex,
 )
 from lagotto.stores.base import LanguageCounts, main_language, query_languages
-from lagotto.stores.sql import statements
-from lagotto.stores.sql.read import (
-    MALFORMED,
-    UnreadableRow,
-    heading_path_of,
-    in_batches,
-    readable,
-    unit_vectors,
-)
+from lagotto.stores.sql import read, statements
 from lagotto.stores.sql.statements import SEPARATOR, ReadConnection, Statement
 
 FIRST_LIMIT = 100
@@ -110,11 +102,6 @@ class Head(NamedTuple):
     change: int
     token: int
 
-    def position(self, connection: ReadConnection, generation: int | None = None) -> LogPosition:
-        """The last change with the token of its own commit."""
-        log = SqlChangeLog(connection, generation=generation)
-        return LogPosition(self.change, log.token_at(self.change) or 0)
-
 
 def read_head(connection: ReadConnection, generation: int | None = None) -> Head:
     """The state of a generation that a connection sees; of the current one for None."""
@@ -147,9 +134,10 @@ class SqlChangeLog(ChangeLog):
 
     @property
     def head(self) -> LogPosition:
+        """The last change with the token of its own commit."""
         if self._head is None:
-            head = read_head(self.connection, self.generation)
-            self._head = head.position(self.connection, self.generation)
+            change = read_head(self.connection, self.generation).change
+            self._head = LogPosition(change, self.token_at(change) or 0)
         return self._head
 
     @property
@@ -202,29 +190,17 @@ class SqlChangeLog(ChangeLog):
         return np.array([key for (key,) in rows], np.int64)
 
     def texts_of(self, keys: ChunkKeys) -> list[ChunkText]:
-        return [
-            text
-            for some in in_batches(keys.tolist())
-            for text in self._texts(statements.TEXTS_OF.rows(self.connection, keys=some))
-        ]
+        return self._texts(statements.TEXTS_OF.rows(self.connection, keys=keys.tolist()))
 
     def vectors_of(
         self, keys: ChunkKeys, *, model_id: str, dimension: int
     ) -> tuple[ChunkKeys, Vectors]:
-        rows: list[Sequence[Any]] = []
-        for some in in_batches(sorted(keys.tolist())):
-            rows += statements.VECTORS_OF.rows(self.connection, keys=some, model_id=model_id)
-        return self._whole(rows, dimension)
+        parameters = {"keys": keys.tolist(), "model_id": model_id}
+        return self._whole(statements.VECTORS_OF.rows(self.connection, **parameters), dimension)
 
     def fields_of(self, keys: ChunkKeys) -> list[ChunkFields]:
-        chunks = [
-            row
-            for some in in_batches(keys.tolist())
-            for row in statements.CHUNK_PAGES.rows(self.connection, keys=some)
-        ]
-        documents: dict[int, dict[str, tuple[JsonScalar, ...]]] = {}
-        for some in in_batches(sorted({owner for _, owner, _, _ in chunks})):
-            documents |= _document_fields(self.connection, some)
+        chunks = statements.CHUNK_PAGES.rows(self.connection, keys=keys.tolist())
+        documents = _document_fields(self.connection, sorted({owner for _, owner, *_ in chunks}))
         chunk_fields = []
         for key, owner, first, last in chunks:
             fields = dict(documents[owner])
@@ -250,19 +226,19 @@ class SqlChangeLog(ChangeLog):
         def chunk_text(row: Sequence[Any]) -> ChunkText:
             key, owner, title, headings, above, text, collection, language = row
             try:
-                path = heading_path_of(headings)
+                path = read.heading_path_of(headings)
                 context = in_context(title, text, headings=path, context=above or "")
                 if not all(isinstance(value, str | None) for value in (title, text, language)):
                     raise TypeError("a text is of another type")
                 return ChunkText(key, owner, context, language or main.get(collection), language)
-            except MALFORMED as exc:
+            except read.MALFORMED as exc:
                 what = f"the chunk {key} of the collection {collection!r}"
-                raise UnreadableRow(what, exc) from exc
+                raise read.UnreadableRow(what, exc) from exc
 
-        return list(readable(chunk_text, rows))
+        return list(read.readable(chunk_text, rows))
 
     def _whole(self, rows: Sequence[Sequence[Any]], dimension: int) -> tuple[ChunkKeys, Vectors]:
-        keys, vectors = unit_vectors(rows, dimension)
+        keys, vectors = read.unit_vectors(rows, dimension)
         if len(keys) < len(rows):
             self.damaged |= {key for key, _ in rows} - set(keys.tolist())
         return keys, vectors

@@ -13,7 +13,7 @@ from lagotto.stores.base import BaseConfig, fingerprint
 from lagotto.stores.sql import statements
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.generations import read_next
-from lagotto.stores.sql.read import document_of, in_batches, read_config, unit_vectors
+from lagotto.stores.sql.read import document_of, read_config, unit_vectors
 from lagotto.stores.sql.statements import CURRENT, FINDABLE, ReadConnection, Statement
 from lagotto.stores.sql.write import longest_short_text
 
@@ -58,6 +58,7 @@ FROM chunk JOIN chunk_text ON chunk_text.chunk_key = chunk.key WHERE chunk.docum
 _OWNERS = Statement("""
 SELECT DISTINCT document.collection, document.id
 FROM document JOIN chunk ON chunk.document_key = document.key WHERE chunk.key IN (:keys key)
+ORDER BY document.collection, document.id
 """)
 _GENERATIONS = Statement("SELECT generation, count(*) FROM chunk GROUP BY generation")
 
@@ -157,12 +158,8 @@ def _damaged_vectors(connection: ReadConnection, config: BaseConfig) -> Iterator
         whole, _ = unit_vectors(rows, config.dimension or 0, warn=False)
         damaged += {key for key, _ in rows} - set(whole.tolist())
     if damaged:
-        owners = {
-            (collection, name)
-            for some in in_batches(damaged)
-            for collection, name in _OWNERS.rows(connection, keys=some)
-        }
-        yield _add_again(f"{len(damaged)} vectors are damaged: {_named(sorted(owners))}")
+        owners = _OWNERS.rows(connection, keys=damaged)
+        yield _add_again(f"{len(damaged)} vectors are damaged: {_named(owners)}")
 
 
 def _leftovers(counts: dict[str, int]) -> Iterator[Finding]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from lagotto.documents import DocumentRef, Metadata
 from lagotto.stores.base import SYNONYMS, KeyedValue, NewValue, SourceDocument, SourceFile
 from lagotto.stores.sql import statements
-from lagotto.stores.sql.read import ALL, in_batches, keyed_value, setting
-from lagotto.stores.sql.statements import Read, ReadConnection, Statement, WriteConnection
+from lagotto.stores.sql.read import ALL, keyed_value, setting
+from lagotto.stores.sql.statements import ReadConnection, Statement, Transaction, WriteConnection
 from lagotto.stores.sql.write import insert_rows, note_change, put_setting
-
-T = TypeVar("T")
 
 SETTING = "given_metadata:"
 """The setting, of each collection, with the metadata that was given for paths."""
@@ -38,37 +37,30 @@ _CHANGE = Statement(
 _REMOVE = Statement("DELETE FROM keyed_value WHERE kind = :kind AND name = :name")
 
 
-class Run(Protocol):
-    """Runs a function in a transaction that changes the base."""
-
-    def __call__(self, function: Callable[[WriteConnection], T], /) -> Awaitable[T]: ...
-
-
+@dataclass(frozen=True, slots=True)
 class SqlSourceFiles:
     """Keeps them in a table."""
 
-    def __init__(self, *, read: Read, write: Run) -> None:
-        self._read = read
-        self._write = write
+    read: Transaction
+    write: Transaction
 
     async def documents(self, collection: str) -> list[SourceDocument]:
         rows = partial(statements.SOURCE_DOCUMENTS.rows, collection=collection)
-        return [SourceDocument(*row) for row in await self._read(rows)]
+        return [SourceDocument(*row) for row in await self.read(rows)]
 
     async def with_contents(self, hashes: Sequence[str]) -> list[DocumentRef]:
         rows = partial(statements.WITH_CONTENTS.rows, hashes=list(hashes))
-        return [DocumentRef(*row) for row in await self._read(rows)]
+        return [DocumentRef(*row) for row in await self.read(rows)]
 
     async def load(self, collection: str) -> dict[str, SourceFile]:
         rows = partial(statements.SOURCE_FILES.rows, collection=collection)
-        return {source: SourceFile(*state) for source, *state in await self._read(rows)}
+        return {source: SourceFile(*state) for source, *state in await self.read(rows)}
 
     async def save(
         self, collection: str, files: Mapping[str, SourceFile], *, gone: Collection[str] = ()
     ) -> None:
         def write(connection: WriteConnection) -> None:
-            for some in in_batches(sorted({*files, *gone})):
-                _DELETE_FILES.run(connection, collection=collection, sources=some)
+            _DELETE_FILES.run(connection, collection=collection, sources=[*files, *gone])
             rows = [
                 {"collection": collection, "source": source, **file._asdict()}
                 for source, file in files.items()
@@ -76,17 +68,17 @@ class SqlSourceFiles:
             insert_rows(connection, "source_file", rows)
 
         if files or gone:
-            await self._write(write)
+            await self.write(write)
 
     async def path_metadata(self, collection: str) -> dict[str, Metadata]:
-        return await self._read(partial(_path_metadata, collection=collection))
+        return await self.read(partial(_path_metadata, collection=collection))
 
     async def set_path_metadata(self, collection: str, metadata: Mapping[str, Metadata]) -> None:
         def write(connection: WriteConnection) -> None:
             every = {**_path_metadata(connection, collection=collection), **metadata}
             put_setting(connection, f"{SETTING}{collection}", json.dumps(every))
 
-        await self._write(write)
+        await self.write(write)
 
 
 def _path_metadata(connection: ReadConnection, *, collection: str) -> dict[str, Metadata]:
@@ -94,20 +86,20 @@ def _path_metadata(connection: ReadConnection, *, collection: str) -> dict[str, 
     return stored
 
 
+@dataclass(frozen=True, slots=True)
 class SqlKeyedValues:
     """Keeps them in a table."""
 
-    def __init__(self, *, read: Read, write: Run) -> None:
-        self._read = read
-        self._write = write
+    read: Transaction
+    write: Transaction
 
     async def get(self, kind: str, name: str) -> KeyedValue | None:
-        rows = await self._read(partial(statements.KEYED_VALUE.rows, kind=kind, name=name))
+        rows = await self.read(partial(statements.KEYED_VALUE.rows, kind=kind, name=name))
         return keyed_value(rows[0]) if rows else None
 
     async def data(self, kind: str, name: str) -> bytes | None:
         read = partial(statements.KEYED_DATA.scalar, kind=kind, name=name)
-        data: bytes | None = await self._read(read)
+        data: bytes | None = await self.read(read)
         return data
 
     async def items(
@@ -115,7 +107,7 @@ class SqlKeyedValues:
     ) -> list[KeyedValue]:
         most = ALL if limit is None else limit
         rows = partial(statements.KEYED_VALUES.rows, kind=kind, after=after, most=most)
-        return [keyed_value(row) for row in await self._read(rows)]
+        return [keyed_value(row) for row in await self.read(rows)]
 
     async def put(
         self,
@@ -126,10 +118,8 @@ class SqlKeyedValues:
         data: bytes | None = None,
         expected: int | None = None,
     ) -> bool:
-        row: dict[str, Any] = {"kind": kind, "name": name, "value": dict(value), "data": data}
-        statement = _ADD if expected == 0 else _PUT
-        if expected:
-            statement, row = _CHANGE, {**row, "expected": expected}
+        row = {"kind": kind, "name": name, "value": dict(value), "data": data, "expected": expected}
+        statement = _PUT if expected is None else _CHANGE if expected else _ADD
 
         def write(connection: WriteConnection) -> bool:
             done = bool(statement.rows(connection, **row))
@@ -137,11 +127,11 @@ class SqlKeyedValues:
                 note_change(connection)
             return done
 
-        return await self._write(write)
+        return await self.write(write)
 
     async def create(self, values: Sequence[NewValue]) -> None:
         rows = [{**each._asdict(), "value": dict(each.value), "version": 1} for each in values]
-        await self._write(partial(insert_rows, table="keyed_value", rows=rows))
+        await self.write(partial(insert_rows, table="keyed_value", rows=rows))
 
     async def remove(self, kind: str, name: str) -> bool:
         def write(connection: WriteConnection) -> bool:
@@ -150,4 +140,4 @@ class SqlKeyedValues:
                 note_change(connection)
             return gone
 
-        return await self._write(write)
+        return await self.write(write)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,32 +11,17 @@ import numpy as np
 from lagotto import filters as algebra
 from lagotto._internal.concurrency import checkpoint
 from lagotto.documents import Chunk, Document, JsonScalar
-from lagotto.filters import (
-    And,
-    Eq,
-    FieldRef,
-    Filter,
-    Not,
-    Or,
-    ScalarKind,
-    conditions,
-    depth,
-    fields,
-    kind_of,
-    matches,
-    merged,
-    metadata_fields,
-    misspelt_value_notes,
-    other_kind_notes,
-    unknown_field_notes,
-)
+from lagotto.filters import And, Eq, FieldRef, Filter, Not, Or, ScalarKind, kind_of
 from lagotto.indexes.base import ChunkKeys, FilterKeys
 from lagotto.stores.sql import statements
-from lagotto.stores.sql.read import document_of, read_chunks
-from lagotto.stores.sql.statements import FINDABLE, OUTLINE, WHOLE, Read, ReadConnection, Statement
+from lagotto.stores.sql.read import ALL, chunk_of, document_of
+from lagotto.stores.sql.statements import FINDABLE, ReadConnection, Statement, Transaction
 
 PAGE = 500
 """Documents that a listing reads at once."""
+
+FIRST = ("", "")
+"""Before the name of any document."""
 
 AT_ONCE = 200
 """Conditions of one statement. SQLite takes 32,766 parameters and nests expressions up to 1,000
@@ -62,7 +48,7 @@ def resolve_filter(connection: ReadConnection, where: Filter) -> FilterKeys:
 
     And the documents, in a file: its text index has them.
     """
-    where = merged(where)
+    where = algebra.merged(where)
     met, values = _meets(connection, where)
     if concerns_chunks(where):
         keys = Statement(f"{_CHUNKS} WHERE {FINDABLE} AND {met}").keys(connection, **values)
@@ -88,10 +74,10 @@ def filter_notes(
     def has_kind(name: str, kind: str) -> bool:
         return bool(statements.HAS_KIND.scalar(connection, field=name, kind=kind))
 
-    names = metadata_fields(where)
+    names = algebra.metadata_fields(where)
     unknown = {name for name in names if not statements.HAS_FIELD.scalar(connection, field=name)}
     if unknown:
-        return unknown_field_notes(unknown, statements.FIELDS.column(connection))
+        return algebra.unknown_field_notes(unknown, statements.FIELDS.column(connection))
     if matches_some:
         return ()
 
@@ -100,15 +86,16 @@ def filter_notes(
             return statements.OWN_TEXTS[name].column(connection, most=COMPARED)
         return statements.TEXTS_OF_FIELD.column(connection, field=name, most=COMPARED)
 
-    return other_kind_notes(where, has_kind) or misspelt_value_notes(where, texts_of)
+    wrong = algebra.other_kind_notes(where, has_kind)
+    return wrong or algebra.misspelt_value_notes(where, texts_of)
 
 
 def matching_names(connection: ReadConnection, where: Filter) -> list[DocumentName]:
     """Keys and names of the documents that match, in order of collection and id."""
-    where = merged(where)
+    where = algebra.merged(where)
     if concerns_chunks(where):
-        outlines = _matching(_read_outlines(connection, where), where)
-        return [DocumentName(key, *document.ref) for key, document in outlines]
+        documents, _ = _page(connection, where)
+        return [DocumentName(key, *document.ref) for key, document in documents]
     met, values = _meets(connection, where)
     names = f"SELECT key, collection, id FROM document WHERE {met} ORDER BY collection, id"
     return [DocumentName(*row) for row in Statement(names).rows(connection, **values)]
@@ -117,63 +104,44 @@ def matching_names(connection: ReadConnection, where: Filter) -> list[DocumentNa
 def read_matching_chunks(
     connection: ReadConnection, where: Filter, collection: str, document_id: str
 ) -> list[Chunk]:
-    """The chunks of a document, none unless it matches."""
+    """The chunks of a document, parents first; none unless it matches."""
     named = And(Eq("collection", collection), Eq("document_id", document_id), where)
     if not matching_names(connection, named):
         return []
-    return read_chunks(connection, collection, document_id)
+    name = {"collection": collection, "document_id": document_id}
+    return list(map(chunk_of, statements.CHUNKS_OF_DOCUMENT.records(connection, **name)))
 
 
-async def paged_documents(read: Read, where: Filter) -> AsyncIterator[Document]:
+async def paged_documents(read: Transaction, where: Filter) -> AsyncIterator[Document]:
     """The documents that match, a page at a time; `read` asks one state of the base.
 
     A document that matches throughout is on exactly one page, whatever is written between them.
     """
-    where = merged(where)
-    after: tuple[str, str] | None = None
-
-    def page(connection: ReadConnection) -> tuple[list[Document], tuple[str, str] | None]:
-        records = _read_outlines(connection, where, after=after, size=PAGE)
-        last = (records[-1]["collection"], records[-1]["id"]) if len(records) == PAGE else None
-        return [document for _, document in _matching(records, where)], last
-
-    while True:
-        documents, after = await read(page)
-        for document in documents:
+    where = algebra.merged(where)
+    after: tuple[str, str] | None = FIRST
+    while after is not None:
+        documents, after = await read(partial(_page, where=where, after=after, size=PAGE))
+        for _, document in documents:
             yield document
-        if after is None:
-            return
 
 
-def _read_outlines(
-    connection: ReadConnection,
-    where: Filter,
-    *,
-    after: tuple[str, str] | None = None,
-    size: int | None = None,
-) -> list[dict[str, Any]]:
-    """Documents in order of collection and id; all of them if the filter is about pages.
+def _page(
+    connection: ReadConnection, where: Filter, *, after: tuple[str, str] = FIRST, size: int = ALL
+) -> tuple[list[tuple[int, Document]], tuple[str, str] | None]:
+    """Documents that match, with their keys, and the last name that was read if there may be more.
 
-    The pages of a document stand in its structure, so these are read whole.
+    The pages of a document stand in its structure: for a filter about pages all are read, whole.
     """
     whole = concerns_chunks(where)
     met, values = ("true", {}) if whole else _meets(connection, where)
-    sql = f"SELECT {WHOLE if whole else OUTLINE} FROM document WHERE {met}"
-    if after is not None:
-        sql += " AND (collection, id) > (:after_collection, :after_id)"
-        values = {**values, "after_collection": after[0], "after_id": after[1]}
-    sql += " ORDER BY collection, id" + (f" LIMIT {size}" if size else "")
-    return Statement(sql).records(connection, **values)
-
-
-def _matching(
-    records: Sequence[Mapping[str, Any]], where: Filter
-) -> Iterator[tuple[int, Document]]:
-    whole = concerns_chunks(where)
-    for record in records:
-        document = document_of(record)
-        if not whole or matches(where, document):
-            yield record["key"], document
+    records = Statement(
+        f"SELECT {statements.WHOLE if whole else statements.OUTLINE} FROM document WHERE {met} "
+        "AND (collection, id) > (:after_collection, :after_id) "
+        "ORDER BY collection, id LIMIT :size"
+    ).records(connection, **values, after_collection=after[0], after_id=after[1], size=size)
+    documents = [(record["key"], document_of(record)) for record in records]
+    last = documents[-1][1].ref if len(documents) == size else None
+    return [pair for pair in documents if not whole or algebra.matches(where, pair[1])], last
 
 
 _DOCUMENTS = "SELECT document.key FROM document"
@@ -211,12 +179,12 @@ def _keys(connection: ReadConnection, where: Filter, rows: str) -> ChunkKeys:
 
 
 def _is_small(where: Filter) -> bool:
-    return sum(1 for _ in conditions(where)) <= AT_ONCE and depth(where) <= DEEP
+    return sum(1 for _ in algebra.conditions(where)) <= AT_ONCE and algebra.depth(where) <= DEEP
 
 
 def concerns_chunks(root: Filter) -> bool:
     """Whether chunks of one document may differ in the answer."""
-    return "page" in fields(root)
+    return "page" in algebra.fields(root)
 
 
 def condition(root: Filter) -> Condition:
@@ -241,11 +209,11 @@ class _Compiler:
             case Or(filters):
                 return _joined("OR", map(self.condition, filters), none="false")
             case Not(inner):
-                return _not(self.condition(inner))
+                return f"NOT ({self.condition(inner)})"
             case algebra.Ne(field) | algebra.NotIn(field):
-                return _not(self._any_of(field, root.operands))
+                return f"NOT ({self._any_of(field, root.operands)})"
             case algebra.Exists(field):
-                return _not(self._missing(field))
+                return f"NOT ({self._missing(field)})"
             case Eq(field) | algebra.In(field):
                 return self._any_of(field, root.operands)
             case algebra.Contains(field, value):
@@ -284,7 +252,7 @@ class _Compiler:
 
     def _missing(self, field: FieldRef) -> str:
         if field.path is not None:
-            return _not(self._attribute(field, "true"))
+            return f"NOT ({self._attribute(field, 'true')})"
         return f"{'chunk.page_first' if field.name == 'page' else _column(field)} IS NULL"
 
     def _compares(self, field: FieldRef, name: str, value: JsonScalar) -> str:
@@ -338,10 +306,6 @@ class _Compiler:
 def _joined(word: str, conditions: Iterable[str], *, none: str) -> str:
     parts = list(conditions)
     return f"({f' {word} '.join(parts)})" if parts else none
-
-
-def _not(condition: str) -> str:
-    return f"NOT ({condition})"
 
 
 def _column(field: FieldRef) -> str:

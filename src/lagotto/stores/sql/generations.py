@@ -23,7 +23,7 @@ which one searches see, and every statement that could see two of them asks for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -32,18 +32,14 @@ from lagotto.indexes.base import text_rules
 from lagotto.stores.base import BaseConfig, Entry, Store, Version, agreed_config
 from lagotto.stores.sql import statements, write
 from lagotto.stores.sql.changelog import read_head
-from lagotto.stores.sql.extras import Run
 from lagotto.stores.sql.read import counter, document_keys, read_config, read_sources, setting
-from lagotto.stores.sql.statements import Read, ReadConnection, Statement, WriteConnection
+from lagotto.stores.sql.statements import ReadConnection, Statement, Transaction, WriteConnection
 
 NEXT = "next_generation"
 """The setting with the NextGeneration, while there is one."""
 
 SETS_AT_ONCE = 500
 """Sets of chunks that are deleted in one transaction."""
-
-DocumentKeys = Mapping[tuple[str, str], int]
-"""Documents by collection and id, with the keys of their rows."""
 
 
 class NextGeneration(Record):
@@ -109,14 +105,16 @@ class SqlStaging:
 
     put: write.Insert = staticmethod(write.insert_rows)
 
-    def __init__(self, base: Store, config: BaseConfig, *, ask: Read, change: Run) -> None:
+    def __init__(
+        self, base: Store, config: BaseConfig, *, ask: Transaction, change: Transaction
+    ) -> None:
         self.location = base.location
         self.update = base.update  # the documents are those of the base
         self.config = config
         self.switched = False
         self.ask, self.change = ask, change
-        self.keys: DocumentKeys = {}
-        """The documents that were lacking when that was last asked."""
+        self.keys: dict[tuple[str, str], int] = {}
+        """The documents that were lacking when that was last asked, with the keys of their rows."""
 
     async def prepare(self) -> None:
         """Resume a rebuild with the same parts, or begin a new one."""

@@ -113,12 +113,8 @@ class StoreIndexes:
     def states(self, changes: SqlChangeLog) -> Iterator[IndexState]:
         """How far each index has come, as far as it is known."""
         for role, index in self.open.by_role().items():
-            yield IndexState(
-                role=role,
-                kind=index.kind,
-                applied_seq=index.applied_seq(changes),
-                changes=changes.head.seq,
-            )
+            applied, last = index.applied_seq(changes), changes.head.seq
+            yield IndexState(role=role, kind=index.kind, applied_seq=applied, changes=last)
 
     def check(self, changes: SqlChangeLog) -> list[Finding]:
         indexes = self.open.by_role().values()

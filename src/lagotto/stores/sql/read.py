@@ -29,7 +29,7 @@ from lagotto.stores.base import (
     synonyms_of,
 )
 from lagotto.stores.sql import statements
-from lagotto.stores.sql.statements import OUTLINE_NAMES, ReadConnection, Statement
+from lagotto.stores.sql.statements import OUTLINE_NAMES, ReadConnection
 from lagotto.terms.synonyms import Synonyms
 
 log = logging.getLogger(__name__)
@@ -56,10 +56,7 @@ Name = tuple[str, str]
 """The collection and the id of a document."""
 
 AT_ONCE = 500
-"""How many values go into one query."""
-
-MOST_PAIRS = 5_000
-"""How many pairs of a collection and an id one query looks up; see `name_batches`."""
+"""Passages that are read at once."""
 
 UNIT_TOLERANCE = 2e-3
 """Of a squared norm: what an index takes for a unit vector."""
@@ -76,7 +73,7 @@ ALL = 2**62
 
 
 def keyed_value(row: Sequence[Any]) -> KeyedValue:
-    name, version, value = row
+    name, version, value = row  # psycopg has decoded JSON itself
     return KeyedValue(name, version, json.loads(value) if isinstance(value, str) else value)
 
 
@@ -129,52 +126,17 @@ def read_info(
 
 
 def document_keys(connection: ReadConnection, documents: Iterable[Document]) -> dict[Name, int]:
-    return keys_by_name(connection, [document.ref for document in documents])
+    return keys_by_name(connection, (document.ref for document in documents))
 
 
-def keys_by_name(connection: ReadConnection, names: Sequence[Name]) -> dict[Name, int]:
-    records = named_records(connection, statements.DOCUMENT_KEYS, names)
-    keys = {(record["collection"], record["id"]): record["key"] for record in records}
-    return {name: keys[name] for name in names if name in keys}
+def keys_by_name(connection: ReadConnection, names: Iterable[Name]) -> dict[Name, int]:
+    rows = statements.DOCUMENT_KEYS.rows(connection, refs=references(names))
+    return {(collection, name): key for collection, name, _, key in rows}
 
 
-def named_records(
-    connection: ReadConnection, statement: Statement, names: Iterable[Name], **values: Any
-) -> Iterator[dict[str, Any]]:
-    """What a statement finds of documents with these collections and ids."""
-    for wanted, parameters in name_batches(names):
-        for record in statement.records(connection, **parameters, **values):
-            if (record["collection"], record["id"]) in wanted:
-                yield record
-
-
-def name_batches(names: Iterable[Name]) -> Iterator[tuple[set[Name], dict[str, list[str]]]]:
-    """Names in as many as go into one query, with its parameters.
-
-    The query also finds documents that have the id of one name and the collection of another, so
-    there are fewer names in a batch if they are of many collections.
-    """
-    batch: set[Name] = set()
-    collections: set[str] = set()
-    for name in sorted(set(names)):
-        pairs = (len(collections) + (name[0] not in collections)) * (len(batch) + 1)
-        if len(batch) == AT_ONCE or pairs > MOST_PAIRS:
-            yield batch, _parameters(batch)
-            batch, collections = set(), set()
-        collections.add(name[0])
-        batch.add(name)
-    if batch:
-        yield batch, _parameters(batch)
-
-
-def _parameters(names: Iterable[Name]) -> dict[str, list[str]]:
-    collections, ids = (sorted(set(column)) for column in zip(*names, strict=True))
-    return {"collections": collections, "ids": ids}
-
-
-def in_batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(values), AT_ONCE):
-        yield values[start : start + AT_ONCE]
+def references(names: Iterable[Name]) -> str:
+    """Names as a parameter of statements, each once."""
+    return json.dumps(sorted(set(names)))
 
 
 def read_document(connection: ReadConnection, collection: str, document_id: str) -> Document | None:
@@ -189,7 +151,7 @@ def read_sources(
 
     One that can't be read is an error, unless it is for `searching`.
     """
-    records = named_records(connection, statements.DOCUMENTS, names)
+    records = statements.DOCUMENTS.records(connection, refs=references(names))
     documents = readable(document_of, records) if searching else map(document_of, records)
     by_ref = {document.ref: document for document in documents}
     return [by_ref[name] for name in names if name in by_ref]
@@ -199,32 +161,19 @@ def read_versions(
     connection: ReadConnection, collection: str, ids: Sequence[str]
 ) -> dict[str, Version]:
     """What is stored of each document, and what its chunks were made with."""
-    versions: dict[str, Version] = {}
-    for some in in_batches(ids):
-        rows = statements.VERSIONS.rows(connection, collection=collection, ids=some)
-        for name, content_hash, language, digest, chunker_id, model_id in rows:
-            made_by = (chunker_id, model_id) if chunker_id else None
-            versions[name] = Version(content_hash, language, digest, made_by)
-    return versions
-
-
-def read_chunks(connection: ReadConnection, collection: str, document_id: str) -> list[Chunk]:
-    """The chunks of a document, parents first."""
-    records = statements.CHUNKS_OF_DOCUMENT.records(
-        connection, collection=collection, document_id=document_id
-    )
-    return list(map(chunk_of, records))
+    rows = statements.VERSIONS.rows(connection, collection=collection, ids=list(ids))
+    return {
+        name: Version(content_hash, language, digest, (chunker, model) if chunker else None)
+        for name, content_hash, language, digest, chunker, model in rows
+    }
 
 
 def read_parents(connection: ReadConnection, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
     wanted = {(item.collection, item.document_id, item.parent_id or "") for item in chunks}
+    refs, parents = references(name[:2] for name in wanted), [parent for *_, parent in wanted]
     records = [
         record
-        for some in in_batches(sorted(wanted))
-        for _, parameters in name_batches(name[:2] for name in some)
-        for record in statements.PARENTS.records(
-            connection, **parameters, parents=[parent for *_, parent in some]
-        )
+        for record in statements.PARENTS.records(connection, refs=refs, parents=parents)
         if (record["collection"], record["document_id"], record["id"]) in wanted
     ]
     return {parent.id: parent for parent in readable(chunk_of, records)}
@@ -241,11 +190,8 @@ def read_neighbours(
         if owner is not None:
             ordinals = _ordinals_around(connection, owner, chunk, near=near, across=across)
             wanted |= {(owner, chunk.level, ordinal) for ordinal in ordinals}
-    neighbours = [
-        chunk
-        for some in in_batches(_keys_at(connection, wanted))
-        for chunk in readable(chunk_of, statements.CHUNKS.records(connection, keys=some))
-    ]
+    records = statements.CHUNKS.records(connection, keys=_keys_at(connection, wanted))
+    neighbours = readable(chunk_of, records)
     return sorted(neighbours, key=lambda c: (c.collection, c.document_id, c.level, c.ordinal))
 
 
@@ -267,31 +213,21 @@ def _ordinals_around(
 
 
 def _keys_at(connection: ReadConnection, positions: set[tuple[int, str, int]]) -> list[int]:
-    keys: list[int] = []
-    for some in in_batches(sorted(positions)):
-        owners = sorted({owner for owner, _, _ in some})
-        ordinals = sorted({ordinal for _, _, ordinal in some})
-        rows = statements.CHUNKS_AT.rows(connection, owners=owners, ordinals=ordinals)
-        wanted = set(some)
-        keys += [key for key, *position in rows if tuple(position) in wanted]
-    return keys
+    owners = sorted({owner for owner, _, _ in positions})
+    ordinals = sorted({ordinal for _, _, ordinal in positions})
+    rows = statements.CHUNKS_AT.rows(connection, owners=owners, ordinals=ordinals)
+    return [key for key, *position in rows if tuple(position) in positions]
 
 
 def read_stored(connection: ReadConnection, names: Sequence[Name]) -> dict[Name, StoredChunks]:
     """The chunks of documents that can be found, by collection and id."""
-    stored: dict[Name, StoredChunks] = {}
-    for wanted, parameters in name_batches(names):
-        rows = statements.STORED_CHUNKS.rows(connection, **parameters)
-        for (collection, name, *made_by), chunks in groupby(rows, key=lambda row: tuple(row[:4])):
-            if (collection, name) in wanted:
-                keys = np.fromiter((chunk[4] for chunk in chunks), np.int64)
-                stored[collection, name] = StoredChunks(keys, *made_by)
-    return stored
-
-
-def findable_keys(connection: ReadConnection) -> ChunkKeys:
-    """Keys of all chunks that can be found, ascending."""
-    return statements.FINDABLE_KEYS.keys(connection)
+    rows = statements.STORED_CHUNKS.rows(connection, refs=references(names))
+    return {
+        (collection, name): StoredChunks(
+            np.fromiter((row[4] for row in chunks), np.int64), *made_by
+        )
+        for (collection, name, *made_by), chunks in groupby(rows, key=lambda row: tuple(row[:4]))
+    }
 
 
 def read_vectors(connection: ReadConnection, keys: Sequence[int]) -> Vectors:
@@ -299,9 +235,7 @@ def read_vectors(connection: ReadConnection, keys: Sequence[int]) -> Vectors:
 
     A chunk without a vector, or with a damaged one, has zeros.
     """
-    records: list[Sequence[Any]] = []
-    for some in in_batches(keys):
-        records += statements.VECTORS.rows(connection, keys=some)
+    records = statements.VECTORS.rows(connection, keys=list(keys))
     sizes = Counter(len(vector) // 4 for _, vector in records if isinstance(vector, Buffer))
     dimension = sizes.most_common(1)[0][0] if sizes else 0
     known, vectors = unit_vectors(records, dimension)
@@ -337,9 +271,9 @@ def unit_vectors(
 def read_passages(connection: ReadConnection, keys: Sequence[int]) -> dict[int, Passage]:
     """The chunks of `keys` with their texts and the outlines of their documents."""
     passages: dict[int, Passage] = {}
-    for some in in_batches(keys):
-        records = statements.PASSAGES.records(connection, keys=list(map(int, some)))
-        with paused_collector() if len(some) > MANY else nullcontext():
+    for start in range(0, len(keys), AT_ONCE):
+        records = statements.PASSAGES.records(connection, keys=keys[start : start + AT_ONCE])
+        with paused_collector() if len(records) > MANY else nullcontext():
             passages |= passages_of(records)
     return passages
 
@@ -347,18 +281,14 @@ def read_passages(connection: ReadConnection, keys: Sequence[int]) -> dict[int, 
 def passages_of(records: Iterable[Mapping[str, Any]]) -> dict[int, Passage]:
     """Passages by their keys, from records of SELECT_PASSAGES; without those that can't be read."""
     documents: dict[int, Document] = {}
-    passages: dict[int, Passage] = {}
-    unreadable: list[UnreadableRow] = []
-    for record in records:
-        key, owner = record["key"], record["document_key"]
-        try:
-            if owner not in documents:
-                documents[owner] = document_of(record, OUTLINE_COLUMNS)
-            passages[key] = Passage(key, chunk_of(record), documents[owner])
-        except UnreadableRow as exc:
-            unreadable.append(exc)
-    _warn_of(unreadable)
-    return passages
+
+    def passage_of(record: Mapping[str, Any]) -> Passage:
+        owner = record["document_key"]
+        if owner not in documents:
+            documents[owner] = document_of(record, OUTLINE_COLUMNS)
+        return Passage(record["key"], chunk_of(record), documents[owner])
+
+    return {passage.key: passage for passage in readable(passage_of, records)}
 
 
 class UnreadableRow(ValueError):  # noqa: N818
@@ -380,10 +310,6 @@ def readable(make: Callable[[Row], T], rows: Iterable[Row]) -> Iterator[T]:
             yield make(row)
         except UnreadableRow as exc:
             unreadable.append(exc)
-    _warn_of(unreadable)
-
-
-def _warn_of(unreadable: Sequence[UnreadableRow]) -> None:
     if unreadable:
         log.warning("%d rows are left out; the first: %s", len(unreadable), unreadable[0])
 
@@ -434,15 +360,13 @@ def attribute_rows(key: int, document: Document) -> list[dict[str, Any]]:
 def _values(metadata: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     for name, value in metadata.items():
         here = (*path, name)
-        if value is None:
-            continue
         if isinstance(value, Mapping):
             yield _value(here, None)
             yield from _values(value, here)
         elif isinstance(value, list):
             yield _value(here, None)
             yield from (_value(here, item, in_list=True) for item in value if kind_of(item))
-        else:
+        elif value is not None:
             yield _value(here, value)
 
 

@@ -3,9 +3,9 @@
 What is written is in the module that writes it, in the same form.
 
 A statement is written once. Parameters are `:name`; a list of values is one parameter, `IN (:ids
-text)` or `FROM (:pages number)`. What SQLite and PostgreSQL write differently is replaced when a
-statement is run. As text it needs no SQLAlchemy, whose import takes longer than a search in a small
-base.
+text)` or `FROM (:pages number)`, and so are names of documents, `JOIN (:refs name)`. What SQLite
+and PostgreSQL write differently is replaced when a statement is run. As text it needs no
+SQLAlchemy, whose import takes longer than a search in a small base.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ WriteConnection = ReadConnection
 """A connection in a transaction that changes the base."""
 
 
-class Read(Protocol):
-    """Runs a function over a connection, of one state of the base; failures are StoreErrors."""
+class Transaction(Protocol):
+    """Runs a function over a connection that reads one state of the base, or in a transaction that
+    changes it; failures are StoreErrors."""
 
-    def __call__(self, question: Callable[[ReadConnection], T], /) -> Awaitable[T]: ...
+    def __call__(self, function: Callable[[WriteConnection], T], /) -> Awaitable[T]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +81,8 @@ class Statement:
             return np.fromiter(keys, np.int64, len(keys))
         # As one value, which is faster than rows.
         joined = f"SELECT string_agg(int8send(key), ''::bytea) FROM ({self.sql}) AS found"
-        return np.frombuffer(Statement(joined).scalar(connection, **values) or b"", ">i8").astype(
-            np.int64
-        )
+        data = Statement(joined).scalar(connection, **values)
+        return np.frombuffer(data or b"", ">i8").astype(np.int64)
 
     def run(self, connection: WriteConnection, /, **values: Any) -> int:
         """Change rows; how many."""
@@ -103,9 +103,8 @@ class Statement:
             {name: each if type(each) in PLAIN else bind(each) for name, each in row.items()}
             for row in rows
         ]
-        return connection.exec_driver_sql(
-            written(self.sql), bound[0] if isinstance(values, Mapping) else bound
-        )
+        parameters = bound[0] if isinstance(values, Mapping) else bound
+        return connection.exec_driver_sql(written(self.sql), parameters)
 
     def _run(
         self, connection: ReadConnection, values: Mapping[str, Any]
@@ -132,32 +131,36 @@ NOT_JSON = object()
 """For a damaged value: an object that no record can be made of."""
 
 _LIST = re.compile(r"(IN|FROM) \(:(\w+) (text|number|key)\)")
+_NAMES = re.compile(r"\(:(\w+) name\)")
 _PARAMETER = re.compile(r"(?<!:):(\w+)")
 _ARRAYS = {"text": "text[]", "number": "numeric[]", "key": "bigint[]"}
 
 
 @lru_cache(maxsize=256)
 def _for_sqlite(sql: str) -> str:
-    """A list is a JSON array."""
+    """A list is a JSON array, of arrays for names."""
 
     def array(match: re.Match[str]) -> str:
         each = f"json_each(:{match[2]})"
         return f"IN (SELECT value FROM {each})" if match[1] == "IN" else f"FROM {each}"
 
-    return _LIST.sub(
-        array, sql.replace("strpos(", "instr(").replace("string_agg(", "group_concat(")
-    )
+    sql = sql.replace("strpos(", "instr(").replace("string_agg(", "group_concat(")
+    columns = "json_extract(value, '$[0]') AS collection, json_extract(value, '$[1]') AS id"
+    return _NAMES.sub(rf"(SELECT {columns} FROM json_each(:\1))", _LIST.sub(array, sql))
 
 
 @lru_cache(maxsize=256)
 def _for_postgres(sql: str) -> str:
-    """A list is an array."""
+    """A list is an array, and names are a JSON array of arrays."""
 
     def array(match: re.Match[str]) -> str:
         values = f":{match[2]}::{_ARRAYS[match[3]]}"
         return f"= ANY({values})" if match[1] == "IN" else f"FROM unnest({values}) AS each (value)"
 
-    return _PARAMETER.sub(r"%(\1)s", _LIST.sub(array, sql.replace("%", "%%")))
+    columns = "value ->> 0 AS collection, value ->> 1 AS id"
+    rows = rf"(SELECT {columns} FROM jsonb_array_elements(:\1::jsonb))"
+    sql = _NAMES.sub(rows, _LIST.sub(array, sql.replace("%", "%%")))
+    return _PARAMETER.sub(r"%(\1)s", sql)
 
 
 def _sqlite_value(value: Any) -> Any:
@@ -172,11 +175,6 @@ def _server_value(value: Any) -> Any:
     if isinstance(value, dict):
         return json.dumps(value)
     return Decimal(value) if isinstance(value, float) else value
-
-
-def json_of(stored: Any) -> Any:
-    """A value of JSON, which psycopg has decoded itself."""
-    return json.loads(stored) if isinstance(stored, str) else stored
 
 
 def _json(stored: Any) -> Any:
@@ -210,11 +208,10 @@ _FINDABLE = "chunk.level != 'parent'"
 FINDABLE = f"{_FINDABLE} AND chunk.generation = {CURRENT}"
 """Chunks that can be found now."""
 
-_NAMED = "document.collection IN (:collections text) AND document.id IN (:ids text)"
-"""Of these collections and with these ids: an index finds them, and some more than were asked for.
-
-SQLite would read the whole index for a list of pairs.
+_NAMED = """
+JOIN (:refs name) AS named ON named.collection = document.collection AND named.id = document.id
 """
+"""The documents of these names only; see `read.references`."""
 
 # Settings and size of a base
 
@@ -259,8 +256,10 @@ LANGUAGE_COUNTS = Statement(
 DOCUMENT = Statement(
     f"SELECT {WHOLE} FROM document WHERE collection = :collection AND id = :document_id"
 )
-DOCUMENTS = Statement(f"SELECT {WHOLE} FROM document WHERE {_NAMED}")
-DOCUMENT_KEYS = Statement(f"SELECT collection, id, content_hash, key FROM document WHERE {_NAMED}")
+DOCUMENTS = Statement(f"SELECT {WHOLE} FROM document {_NAMED}")
+DOCUMENT_KEYS = Statement(
+    f"SELECT document.collection, document.id, content_hash, key FROM document {_NAMED}"
+)
 VERSIONS = Statement(f"""
 SELECT document.id, document.content_hash, document.language, document.fingerprint,
     chunk_set.chunker_id, chunk_set.model_id
@@ -312,10 +311,7 @@ SELECT_PASSAGES = f"{_CHUNKS}, {_OUTLINES} {_FROM_CHUNKS}"
 """Chunks with their texts and the outlines of their documents."""
 
 PASSAGE_COLUMNS = (
-    *_CHUNK_NAMES.split(),
-    "collection",
-    "chunker_id",
-    "text",
+    *f"{_CHUNK_NAMES} collection chunker_id text".split(),
     *(f"document_{name}" for name in OUTLINE_NAMES.split()),
 )
 
@@ -332,14 +328,12 @@ CHUNKS_OF_DOCUMENT = Statement(
     "WHERE document.collection = :collection AND document.id = :document_id "
     f"AND {_PRESENT} ORDER BY chunk.key"
 )
-PARENTS = Statement(
-    f"{_NAMED_CHUNKS} WHERE {_NAMED} AND chunk.id IN (:parents text) AND {_PRESENT}"
-)
+PARENTS = Statement(f"{_NAMED_CHUNKS} {_NAMED} WHERE chunk.id IN (:parents text) AND {_PRESENT}")
 STORED_CHUNKS = Statement(f"""
 SELECT document.collection, document.id, chunk_set.chunker_id, chunk_set.model_id, chunk.key
 FROM chunk JOIN document ON document.key = chunk.document_key
-JOIN chunk_set ON chunk_set.key = chunk.set_key
-WHERE {_NAMED} AND {FINDABLE} ORDER BY chunk.document_key, chunk.key
+JOIN chunk_set ON chunk_set.key = chunk.set_key {_NAMED}
+WHERE {FINDABLE} ORDER BY chunk.document_key, chunk.key
 """)
 CHUNKS_AT = Statement(
     "SELECT key, document_key, level, ordinal FROM chunk "
@@ -359,8 +353,8 @@ SELECT document.collection, document.id, chunk_cache.content_hash,
     chunk_cache.chunker_id, chunk_cache.model_id, document.text, chunk_cache.chunks,
     chunk_cache.vectors, chunk_cache.checksum, chunk_cache.created_at, chunk_cache.expires_at
 FROM document JOIN chunk_cache ON chunk_cache.document_key = document.key
-    AND chunk_cache.content_hash = document.content_hash
-WHERE {_NAMED} AND chunk_cache.chunker_id IN (:chunkers text)
+    AND chunk_cache.content_hash = document.content_hash {_NAMED}
+WHERE chunk_cache.chunker_id IN (:chunkers text)
     AND chunk_cache.model_id IN (:models text)
 """)
 

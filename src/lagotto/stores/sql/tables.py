@@ -15,7 +15,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, declared_attr, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, declared_attr, mapped_column
 from sqlalchemy.types import UserDefinedType
 
 _NEXT_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -70,9 +70,8 @@ DocumentKey = Annotated[int, mapped_column(ForeignKey("document.key", ondelete="
 ChunkKey = Annotated[int, mapped_column(ForeignKey("chunk.key", ondelete="CASCADE"))]
 
 
-def of_generation() -> MappedColumn[int]:
-    """The generation that a row belongs to; see `generations.py`."""
-    return mapped_column(server_default="0")
+Generation = Annotated[int, mapped_column(server_default="0")]
+"""The generation that a row belongs to; see `generations.py`."""
 
 
 class Setting(Tables):
@@ -147,7 +146,7 @@ class ChunkSetRow(Tables):
     chunker_id: Mapped[str]
     model_id: Mapped[str]
     created_at: Mapped[str]
-    generation: Mapped[int] = of_generation()
+    generation: Mapped[Generation]
 
 
 class ChunkRow(Tables):
@@ -180,7 +179,7 @@ class ChunkRow(Tables):
     line_last: Mapped[int | None]
     sections: Mapped[list[Any] | None] = mapped_column(JSON(none_as_null=True))
     context: Mapped[str | None]
-    generation: Mapped[int] = of_generation()
+    generation: Mapped[Generation]
 
 
 class ChunkTextRow(Tables):
@@ -201,7 +200,7 @@ class EmbeddingRow(Tables):
     model_id: Mapped[str] = mapped_column(primary_key=True)
     vector: Mapped[bytes] = mapped_column(StoredVector())
     created_at: Mapped[str] = mapped_column(Instant())
-    generation: Mapped[int] = of_generation()
+    generation: Mapped[Generation]
 
 
 class ChunkCacheRow(Tables):
@@ -250,7 +249,7 @@ class RemovalRow(Tables):
 
     sequence: Mapped[int] = mapped_column(primary_key=True)
     chunk_key: Mapped[int]
-    generation: Mapped[int] = of_generation()
+    generation: Mapped[Generation]
 
 
 class MetadataUpdateRow(Tables):
@@ -271,4 +270,4 @@ class HistoryRow(Tables):
     state: Mapped[int] = mapped_column(primary_key=True)
     change: Mapped[int]
     token: Mapped[int]
-    generation: Mapped[int] = of_generation()
+    generation: Mapped[Generation]

@@ -5,21 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
-from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto import errors
 from lagotto.documents import Chunk, Document, Vector, Vectors
-from lagotto.errors import (
-    IndexUnavailableError,
-    StoreBusyError,
-    StoreError,
-    StoreFullError,
-    StoreReadOnlyError,
-)
+from lagotto.errors import IndexUnavailableError, StoreBusyError, StoreError
 from lagotto.filters import And, Filter
 from lagotto.indexes import overlay
 from lagotto.indexes.base import (
@@ -39,7 +34,7 @@ from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, s
 from lagotto.indexes.updater import IndexUpdater
 from lagotto.indexes.vectors.index import EmbeddedVectors
 from lagotto.stores.base import DegradedLeg, Passage, StoredChunks
-from lagotto.stores.sql import read
+from lagotto.stores.sql import read, statements
 from lagotto.stores.sql.changelog import AnyIndex, RecordReader, SqlChangeLog, main_languages
 from lagotto.stores.sql.filters import filter_notes, resolve_filter
 from lagotto.stores.sql.indexes import IndexPair
@@ -58,6 +53,7 @@ FEW_PASSAGES = 50
 """So many are read in less time than changing threads takes."""
 
 
+@dataclass(eq=False)
 class SqlView:
     """One state of the record, a snapshot of each index at that state, and a set of chunks.
 
@@ -65,35 +61,20 @@ class SqlView:
     there are none.
     """
 
-    def __init__(
-        self,
-        record: RecordReader,
-        *,
-        text: TextSnapshot,
-        vectors: VectorSnapshot | None,
-        allowed: FilterKeys | None,
-        languages: Sequence[str | None],
-        synonyms: Mapping[str, Synonyms],
-        generation: int,
-        native: PostgresNative | None = None,
-        degraded: Sequence[DegradedLeg] = (),
-        filter_notes: Sequence[str] = (),
-    ) -> None:
-        self.languages = languages
-        self.synonyms = synonyms
-        self.generation = generation
-        self.degraded = degraded
-        self.filter_notes = filter_notes
-        self._record = record
-        self._text = text
-        self._vectors = vectors
-        self.native = native
-        self._allow(allowed)
+    _record: RecordReader
+    _text: TextSnapshot
+    _vectors: VectorSnapshot | None
+    _allowed: FilterKeys | None
+    languages: Sequence[str | None]
+    synonyms: Mapping[str, Synonyms]
+    generation: int
+    native: PostgresNative | None = None
+    degraded: Sequence[DegradedLeg] = ()
+    filter_notes: Sequence[str] = ()
 
-    def _allow(self, allowed: FilterKeys | None) -> None:
-        self._allowed = allowed
+    def __post_init__(self) -> None:
         if self.native is not None:
-            self.native = self.native.within(allowed)
+            self.native = self.native.within(self._allowed)
 
     @property
     def immediate(self) -> bool:
@@ -127,15 +108,14 @@ class SqlView:
     async def excluding(self, match: Match) -> SqlView:
         seen = await self._all_keys() if self._allowed is None else self._allowed.keys
         hidden = await self._text.matching(match, seen)
-        rest = copy(self)
+        rest = np.setdiff1d(seen, hidden, assume_unique=True)
         where = self._allowed.where if self._allowed else None
-        rest._allow(FilterKeys(np.setdiff1d(seen, hidden, assume_unique=True), where=where))
-        return rest
+        return replace(self, _allowed=FilterKeys(rest, where=where))
 
     async def _all_keys(self) -> ChunkKeys:
         if isinstance(self._vectors, EmbeddedVectors):  # which has them in memory
             return self._vectors.rows.keys
-        return await self._record.ask(read.findable_keys)
+        return await self._record.ask(statements.FINDABLE_KEYS.keys)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
         head = words if self._allowed is None else words[:MOST_LOOKED_UP]
@@ -174,33 +154,26 @@ class SqlView:
         return set(present)
 
     async def vectors(self, keys: ChunkKeys) -> Vectors:
-        return await self._record.ask(
-            lambda connection: read.read_vectors(connection, keys.tolist())
-        )
+        return await self._record.ask(partial(read.read_vectors, keys=keys.tolist()))
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
         wanted = keys.tolist()
         prefetched = self.native.prefetched if self.native else {}
         passages = {key: prefetched[key] for key in wanted if key in prefetched}
         if missing := [key for key in wanted if key not in passages]:
-            passages |= await self._record.ask(
-                lambda connection: read.read_passages(connection, missing),
-                brief=len(missing) <= FEW_PASSAGES,
-            )
+            question = partial(read.read_passages, keys=missing)
+            passages |= await self._record.ask(question, brief=len(missing) <= FEW_PASSAGES)
         return [passages[key] for key in wanted if key in passages]
 
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
-        return await self._record.ask(lambda connection: read.read_parents(connection, chunks))
+        return await self._record.ask(partial(read.read_parents, chunks=chunks))
 
     async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
-        return await self._record.ask(
-            lambda connection: read.read_neighbours(connection, chunks, near=near, across=across)
-        )
+        question = partial(read.read_neighbours, chunks=chunks, near=near, across=across)
+        return await self._record.ask(question)
 
     async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
-        return await self._record.ask(
-            lambda connection: read.read_sources(connection, names, searching=True)
-        )
+        return await self._record.ask(partial(read.read_sources, names=names, searching=True))
 
     async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
         sets = await self._record.ask(lambda connection: read.read_stored(connection, names))
@@ -217,7 +190,12 @@ T = TypeVar("T")
 DownPair = tuple[StoreError | None, StoreError | None]
 """Why the text index and the vector index can't be reached, None if they can."""
 
-CANT_CATCH_UP = (StoreBusyError, StoreFullError, StoreReadOnlyError, IndexUnavailableError)
+CANT_CATCH_UP = (
+    IndexUnavailableError,
+    StoreBusyError,
+    errors.StoreFullError,
+    errors.StoreReadOnlyError,
+)
 """What a search does without the newest changes for; other errors end it."""
 
 MOST_ANSWERS = 64
@@ -343,17 +321,16 @@ class ViewFactory:
         parts = own(OwnParts(text, vectors))
         if parts.text is None:
             return None
-        allowed, notes = self._resolved(changes.connection, where, state.token)
+        connection = changes.connection
+        allowed, notes = self._resolved(connection, where, state.token)
         return SqlView(
             changes.reader,
-            text=parts.text,
-            vectors=parts.vectors,
-            allowed=allowed,
-            languages=self.cache.get(
-                "languages", state.token, lambda: main_languages(changes.connection)
-            ),
+            parts.text,
+            parts.vectors,
+            allowed,
+            languages=self.cache.get("languages", state.token, partial(main_languages, connection)),
             synonyms=self.cache.get(
-                "synonyms", state.token, lambda: read.read_synonyms(changes.connection)
+                "synonyms", state.token, partial(read.read_synonyms, connection)
             ),
             generation=state.generation,
             native=parts.native,

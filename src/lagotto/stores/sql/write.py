@@ -6,34 +6,19 @@ As SQL text, as reading is: importing SQLAlchemy takes ten times as long as addi
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from lagotto.documents import Document, iso
 from lagotto.errors import ReplaceRefusedError, StoreDamagedError
 from lagotto.filters import And, In
 from lagotto.indexes.vectors.rows import check_vectors
 from lagotto.stores.base import EVERYTHING, BaseConfig, Entry, WriteGuard, agreed_config
+from lagotto.stores.sql import read, statements
 from lagotto.stores.sql.filters import matching_names
-from lagotto.stores.sql.read import (
-    CONFIG,
-    attribute_rows,
-    chunk_row,
-    document_keys,
-    document_row,
-    in_batches,
-    read_config,
-)
-from lagotto.stores.sql.statements import (
-    CURRENT,
-    KEYED_VALUE,
-    ReadConnection,
-    Statement,
-    WriteConnection,
-    json_of,
-)
+from lagotto.stores.sql.statements import CURRENT, ReadConnection, Statement, WriteConnection
 
 _PUT_SETTING = Statement(
     "INSERT INTO setting (name, value) VALUES (:name, :value) "
@@ -52,18 +37,14 @@ def delete_settings(connection: WriteConnection, *names: str) -> None:
 
 def put_config(connection: WriteConnection, config: BaseConfig) -> None:
     """Store what the chunks and vectors of the base are made with."""
-    delete_settings(connection, *CONFIG)
-    stored = config.model_dump(exclude_none=True)
-    insert_rows(
-        connection,
-        "setting",
-        [{"name": name, "value": str(value)} for name, value in stored.items()],
-    )
+    delete_settings(connection, *read.CONFIG)
+    for name, value in config.model_dump(exclude_none=True).items():
+        put_setting(connection, name, str(value))
 
 
 def mark_copy(connection: WriteConnection, source: str | None) -> None:
     """Store whose unfinished copy the base is, None if it is none."""
-    config = read_config(connection).model_copy(update={"unfinished_copy_of": source})
+    config = read.read_config(connection).model_copy(update={"unfinished_copy_of": source})
     put_config(connection, config)
 
 
@@ -74,7 +55,7 @@ def check_config(
 
     Returns how they are made, and whether that was decided only now.
     """
-    first = stored = read_config(connection)
+    first = stored = read.read_config(connection)
     for entry in entries:
         stored = agreed_config(stored, entry, location=location)
     if stored != first:
@@ -106,10 +87,8 @@ class Numbers(NamedTuple):
     chunks: range
 
 
-class Insert(Protocol):
-    """Puts rows into a table; a store may have a quicker way than the usual one."""
-
-    def __call__(self, connection: Any, table: str, rows: Sequence[dict[str, Any]], /) -> None: ...
+Insert = Callable[[Any, str, Sequence[dict[str, Any]]], None]
+"""Puts rows into a table; a store may have a quicker way than `insert_rows`."""
 
 
 def insert_rows(connection: WriteConnection, table: str, rows: Sequence[dict[str, Any]]) -> None:
@@ -136,9 +115,9 @@ def check_guard(
     if guard is None:
         return
     if guard.lease is not None:
-        rows = KEYED_VALUE.rows(connection, kind=guard.lease.kind, name=guard.lease.name)
-        guard.lease.check(json_of(rows[0][2]) if rows else None)
-    stored = document_keys(connection, documents)
+        rows = statements.KEYED_VALUE.rows(connection, kind=guard.lease.kind, name=guard.lease.name)
+        guard.lease.check(read.keyed_value(rows[0]).value if rows else None)
+    stored = read.document_keys(connection, documents)
     if not stored or guard.replaceable == EVERYTHING:
         return
     collections, ids = zip(*stored, strict=True)
@@ -158,8 +137,8 @@ def write_entries(
 ) -> None:
     """Store entries, whose former documents are gone; EmbeddingError for non-unit vectors."""
     named = [(key, entry.document) for key, entry in zip(numbers.documents, entries, strict=True)]
-    put(connection, "document", [document_row(key, document) for key, document in named])
-    attributes = [row for key, document in named for row in attribute_rows(key, document)]
+    put(connection, "document", [read.document_row(key, document) for key, document in named])
+    attributes = [row for key, document in named for row in read.attribute_rows(key, document)]
     put(connection, "attribute", attributes)
     write_chunks(connection, entries, numbers=numbers, generation=generation, put=put)
 
@@ -192,7 +171,7 @@ def write_chunks(
         )
         own = islice(chunk_numbers, len(entry.chunks))
         chunks = [
-            chunk_row(number, key, set_key, chunk) | {"generation": generation}
+            read.chunk_row(number, key, set_key, chunk) | {"generation": generation}
             for number, chunk in zip(own, entry.chunks, strict=True)
         ]
         rows["chunk"] += chunks
@@ -215,7 +194,12 @@ _STILL_SAME = (
 )
 _DELETE_ATTRIBUTES = Statement("DELETE FROM attribute WHERE document_key = :key")
 _DELETE_DOCUMENTS = Statement("DELETE FROM document WHERE key IN (:keys key)")
-_CHUNKS_OF = Statement("SELECT key, generation FROM chunk WHERE document_key IN (:keys key)")
+_COUNT_CHUNKS = Statement("SELECT count(*) FROM chunk WHERE document_key IN (:keys key)")
+_NOTE_REMOVALS = Statement("""
+INSERT INTO removal (sequence, chunk_key, generation)
+SELECT :former + row_number() OVER (ORDER BY key), key, generation
+FROM chunk WHERE document_key IN (:keys key)
+""")
 
 
 def update_documents(connection: WriteConnection, documents: Sequence[Document]) -> None:
@@ -224,15 +208,15 @@ def update_documents(connection: WriteConnection, documents: Sequence[Document])
     One that another process has removed or given other content (or another language, which other
     terms come from) is left alone, as if that had happened a moment later.
     """
-    keys = document_keys(connection, documents)
+    keys = read.document_keys(connection, documents)
     updated: list[int] = []
     for document in documents:
         key = keys.get((document.collection, document.id), 0)
-        row = document_row(key, document)
+        row = read.document_row(key, document)
         columns = ", ".join(f"{name} = :{name}" for name in row)
         if Statement(f"UPDATE document SET {columns} {_STILL_SAME}").run(connection, **row):
             _DELETE_ATTRIBUTES.run(connection, key=key)
-            insert_rows(connection, "attribute", attribute_rows(key, document))
+            insert_rows(connection, "attribute", read.attribute_rows(key, document))
             updated.append(key)
     numbers = take_range(connection, "change", len(updated))
     changes = zip(numbers, updated, strict=True)
@@ -242,20 +226,15 @@ def update_documents(connection: WriteConnection, documents: Sequence[Document])
 
 def remove_documents(connection: WriteConnection, keys: Sequence[int]) -> None:
     """Delete documents; what is derived goes with them."""
-    for some in in_batches(keys):
-        _DELETE_DOCUMENTS.run(connection, keys=list(some))
+    _DELETE_DOCUMENTS.run(connection, keys=list(keys))
 
 
 def note_removals(connection: WriteConnection, keys: Sequence[int]) -> None:
     """Record the removal of the chunks of documents in the change log."""
-    for some in in_batches(keys):
-        gone = _CHUNKS_OF.rows(connection, keys=list(some))
-        numbers = take_range(connection, "change", len(gone))
-        removals = [
-            {"sequence": number, "chunk_key": key, "generation": generation}
-            for number, (key, generation) in zip(numbers, gone, strict=True)
-        ]
-        insert_rows(connection, "removal", removals)
+    documents = list(keys)
+    count = _COUNT_CHUNKS.scalar(connection, keys=documents)
+    former = take_numbers(connection, "change", count) - count
+    _NOTE_REMOVALS.run(connection, keys=documents, former=former)
 
 
 _NOTE_CHANGE = Statement(f"""

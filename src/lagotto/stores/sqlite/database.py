@@ -12,20 +12,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
+from lagotto import errors
 from lagotto._internal.concurrency import checkpoint, interruptible
 from lagotto._internal.locations import INDEX_MARKER
-from lagotto.errors import (
-    ConfigError,
-    EmbeddingError,
-    NotABaseError,
-    StoreBusyError,
-    StoreDamagedError,
-    StoreError,
-    StoreFullError,
-    StoreReadOnlyError,
-)
 from lagotto.indexes.folder import file_errors, usual_folder
-from lagotto.stores.sql import SCHEMA_VERSION, before_release, check_version
+from lagotto.stores.sql import before_release, check_version
 from lagotto.stores.sql.statements import ReadConnection, Statement
 
 SHOWN = 100
@@ -53,37 +44,41 @@ def damage_errors(path: Path) -> Iterator[None]:
     """Turn what goes wrong with the contents of rows, such as invalid JSON, into a StoreError."""
     try:
         yield
-    except ConfigError:
+    except errors.ConfigError:
         raise
     except UnicodeEncodeError as exc:  # of a parameter: what is read would not decode
-        raise ConfigError(f"{exc.object!r:.100} is not valid Unicode text; correct it") from exc
-    except (ValueError, TypeError, OverflowError, EmbeddingError) as exc:
+        raise errors.ConfigError(
+            f"{exc.object!r:.100} is not valid Unicode text; correct it"
+        ) from exc
+    except (ValueError, TypeError, OverflowError, errors.EmbeddingError) as exc:
         raise damaged(path, exc) from exc
 
 
-def _explained(path: Path, error: sqlite3.Error) -> StoreError:
+def _explained(path: Path, error: sqlite3.Error) -> errors.StoreError:
     name = getattr(error, "sqlite_errorname", "") or ""
     if is_busy(error):
-        return StoreBusyError(f"{path}: another process is writing; try again when it has ended")
+        return errors.StoreBusyError(
+            f"{path}: another process is writing; try again when it has ended"
+        )
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR_WRITE")):  # the latter also for a quota
-        return StoreFullError(
+        return errors.StoreFullError(
             f"{path}: the disk is full ({error}); free some space and add the documents again "
             "(what was stored before is safe)"
         )
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
-        return StoreReadOnlyError(
+        return errors.StoreReadOnlyError(
             f"{path} can't be opened for writing ({error}); a base needs permission to write to "
             "its file and its folder"
         )
     if name.startswith("SQLITE_NOTADB"):
-        return NotABaseError(f"{path} is not a Lagotto base: {error}; choose another name")
+        return errors.NotABaseError(f"{path} is not a Lagotto base: {error}; choose another name")
     if name.startswith("SQLITE_CORRUPT") or "decode to UTF-8" in str(error):
         return damaged(path, error)
-    return StoreError(f"{path}: {error}")
+    return errors.StoreError(f"{path}: {error}")
 
 
-def damaged(path: Path, problem: Exception) -> StoreDamagedError:
-    return StoreDamagedError(f"{path} is damaged ({str(problem)[:SHOWN]}); {ways_out(path)}")
+def damaged(path: Path, problem: Exception) -> errors.StoreDamagedError:
+    return errors.StoreDamagedError(f"{path} is damaged ({str(problem)[:SHOWN]}); {ways_out(path)}")
 
 
 def ways_out(path: Path) -> str:
@@ -252,8 +247,6 @@ SQLITE_HEADER = b"SQLite format 3\0"
 CACHE_TIMEOUT = 0.05
 """Seconds that a search waits for other writers before it does without caching its chunks."""
 
-_VERSION = Statement("PRAGMA user_version")
-
 
 class SqliteDatabase:
     """Connections to the file of a base, used again and again.
@@ -274,9 +267,9 @@ class SqliteDatabase:
         """A connection that reads, of which queries see one state of the file."""
         with self._lock:
             driver = self._idle.pop() if self._idle else None
-        if driver is None:
-            driver = connect(self._file, busy_timeout=self._busy_timeout)
-        connection = SqliteConnection(driver)
+        connection = SqliteConnection(
+            driver or connect(self._file, busy_timeout=self._busy_timeout)
+        )
         try:
             yield connection
         finally:
@@ -340,16 +333,18 @@ def _wait(seconds: float) -> str:
 def recognise(path: Path) -> None:
     """Raise unless `path` is a base that this version can read, or can become one."""
     if path.is_dir():
-        raise NotABaseError(f"{path} is a folder; give the name of a file, such as {path}/kb.db")
+        raise errors.NotABaseError(
+            f"{path} is a folder; give the name of a file, such as {path}/kb.db"
+        )
     if not path.parent.is_dir():
-        raise StoreError(f"there is no folder {path.parent}; create it first")
+        raise errors.StoreError(f"there is no folder {path.parent}; create it first")
     if not path.exists():
         return
     if path.stat().st_size == 0:
         # An empty file becomes a new base, unless it has indexes: then it was one.
         folder = usual_folder(path)
         if (folder / INDEX_MARKER).exists():
-            raise StoreDamagedError(
+            raise errors.StoreDamagedError(
                 f"{path} is empty, but {folder} has indexes of a base of this name; restore the "
                 "file from a backup, or choose another name for a new base"
             )
@@ -358,9 +353,11 @@ def recognise(path: Path) -> None:
         with path.open("rb") as opened:
             header = opened.read(len(SQLITE_HEADER))
     except OSError as exc:
-        raise StoreReadOnlyError(f"{path} can't be read ({exc}); check its permissions") from exc
+        raise errors.StoreReadOnlyError(
+            f"{path} can't be read ({exc}); check its permissions"
+        ) from exc
     if header != SQLITE_HEADER:
-        raise NotABaseError(f"{path} is not a Lagotto base; choose another name")
+        raise errors.NotABaseError(f"{path} is not a Lagotto base; choose another name")
     with (
         sqlite_errors(path),
         damage_errors(path),
@@ -372,16 +369,15 @@ def recognise(path: Path) -> None:
     if application == BEFORE_RELEASE:
         raise before_release(str(path))
     if application != APPLICATION_ID and tables:
-        raise NotABaseError(
+        raise errors.NotABaseError(
             f"{path} is an SQLite file, but not a Lagotto base; choose another name"
         )
-    if version != SCHEMA_VERSION:
-        check_version(version, str(path))
+    check_version(version, str(path))
 
 
 def schema_version(connection: ReadConnection) -> int:
     """The version of the tables, 0 if there are none."""
-    return int(_VERSION.scalar(connection))
+    return int(Statement("PRAGMA user_version").scalar(connection))
 
 
 def discard_if_empty(path: Path) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -50,8 +50,9 @@ from lagotto.indexes.text_query import (
     Without,
     Word,
 )
+from lagotto.stores.base import Entry
 from lagotto.stores.sql.changelog import SqlChangeLog
-from lagotto.stores.sql.read import read_config, setting
+from lagotto.stores.sql.read import counter, setting
 from lagotto.stores.sql.statements import ReadConnection, Statement
 from lagotto.terms import Vocabulary, index_terms
 
@@ -135,6 +136,20 @@ class Fts5Tables:
         for statement in _DROP:
             self.run(statement)
 
+    def add(self, *, since: int, prepared: PreparedTexts) -> None:
+        """Add the chunks that came after a change, in the same transaction."""
+        head = LogPosition(counter(self.connection, "change"), 0)
+        changes = SqlChangeLog(self.connection, head=head, generation=self.generation)
+        for start, stop in changes.ranges(since=since):
+            rows = []
+            for chunk in with_checkpoints(changes.added_texts(start, stop)):
+                terms = prepared.get((chunk.text, chunk.language))
+                if terms is None:
+                    terms = index_terms(chunk.text, chunk.language)
+                rows.append((chunk.key, " ".join(terms)))
+            if rows:
+                self.run(_ADD, rows)
+
     def remove(self, document_keys: Sequence[int]) -> None:
         """Remove the chunks of documents, in the transaction that removes these."""
         for key in document_keys:
@@ -151,8 +166,8 @@ class Fts5Index(TextIndex[SqlChangeLog]):
     kind = "fts5"
     position = START
 
-    def __init__(self, generation: int) -> None:
-        self.generation = generation
+    def __init__(self, site: IndexSite) -> None:
+        self.generation = site.generation
         self.vocabularies = VocabularyCache()
         self.chunks: dict[LogPosition, int] = {}
         """How many chunks there were at the last position that was asked about."""
@@ -173,16 +188,20 @@ class Fts5Index(TextIndex[SqlChangeLog]):
         return problem(what, REBUILD)
 
 
-def prepare_terms(texts: Iterable[ContextText]) -> PreparedTexts:
-    """What `index_chunks` needs of texts, computed before the transaction that adds them.
+def prepare_terms(entries: Sequence[Entry], main: Mapping[str, str | None]) -> PreparedTexts:
+    """What `Fts5Tables.add` needs of texts; `main` are the languages of collections.
 
-    A transaction keeps other writers waiting, so it should not analyse texts.
+    Computed before the transaction that adds them: it keeps other writers waiting.
     """
-    return {each: index_terms(*each) for each in with_checkpoints(texts)}
-
-
-def open_fts5(site: IndexSite) -> Fts5Index:
-    return Fts5Index(site.generation)
+    prepared: dict[ContextText, Sequence[str]] = {}
+    for entry in entries:
+        document = entry.document
+        language = document.language or main[document.collection]
+        for chunk in with_checkpoints(entry.chunks):
+            if chunk.level != "parent":
+                text = chunk.in_context(document.title)
+                prepared[text, language] = index_terms(text, language)
+    return prepared
 
 
 class Fts5Text(TextSnapshot):
@@ -203,11 +222,8 @@ class Fts5Text(TextSnapshot):
         return await self._ask(search)
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        def scores(tables: Fts5Tables) -> NDArray[np.float32]:
-            hits = _hits(tables, query, among=np.unique(keys))
-            return hits.scores_of(keys, ascending=True)
-
-        return await self._ask(scores)
+        hits = await self._ask(lambda tables: _hits(tables, query, among=np.unique(keys)))
+        return hits.scores_of(keys, ascending=True)
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
         return await self._ask(lambda tables: _matching(tables, match, among))
@@ -263,23 +279,6 @@ def _frequency(tables: Fts5Tables, word: Word) -> int:
         return tables.scalar(_FREQUENCY, term=storable(word.terms[0]))
     wanted = expression(word)
     return tables.scalar(_HAVING, wanted=wanted) if wanted else 0
-
-
-def index_chunks(changes: SqlChangeLog, *, since: int, prepared: PreparedTexts) -> None:
-    """Add the chunks of a generation that came after a change, in the same transaction."""
-    generation = changes.generation
-    if generation is None:
-        generation = read_config(changes.connection).generation
-    tables = Fts5Tables(changes.connection, generation)
-    for start, stop in changes.ranges(since=since):
-        rows = []
-        for chunk in with_checkpoints(changes.added_texts(start, stop)):
-            terms = prepared.get((chunk.text, chunk.language))
-            if terms is None:
-                terms = index_terms(chunk.text, chunk.language)
-            rows.append((chunk.key, " ".join(terms)))
-        if rows:
-            tables.run(_ADD, rows)
 
 
 def _matching(tables: Fts5Tables, match: Match, among: ChunkKeys | None) -> ChunkKeys:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import (
     AbstractAsyncContextManager,
@@ -27,16 +27,8 @@ from lagotto.indexes.base import START, Finding, IndexRole, LogPosition, VectorI
 from lagotto.indexes.folder import IndexFolder, file_errors, refuse_foreign, size_of, usual_folder
 from lagotto.indexes.registry import IndexChoice
 from lagotto.indexes.updater import IndexUpdater, catch_up_all, retry_while_locked
-from lagotto.stores.base import (
-    EVERYTHING,
-    BaseConfig,
-    Capabilities,
-    DegradedLeg,
-    Entry,
-    StoreInfo,
-    Version,
-    WriteGuard,
-)
+from lagotto.stores import base
+from lagotto.stores.base import DegradedLeg, Entry, WriteGuard
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import SqlChangeLog, main_languages_of, read_head
 from lagotto.stores.sql.filters import paged_documents, read_matching_chunks
@@ -44,18 +36,8 @@ from lagotto.stores.sql.indexes import StoreIndexes
 from lagotto.stores.sql.read import read_config, read_document, read_info, read_versions, setting
 from lagotto.stores.sql.statements import ReadConnection
 from lagotto.stores.sql.view import IndexTooFarBehind, SqlView, State, ViewFactory, both_refreshed
-from lagotto.stores.sqlite.database import (
-    BUSY_TIMEOUT,
-    DriverHandle,
-    SqliteConnection,
-    SqliteDatabase,
-    SqliteReader,
-    damage_errors,
-    recognise,
-    schema_version,
-    sqlite_errors,
-    store_errors,
-)
+from lagotto.stores.sqlite import database
+from lagotto.stores.sqlite.database import SqliteConnection, SqliteDatabase, SqliteReader
 
 if TYPE_CHECKING:
     from lagotto.stores.sql.chunk_cache import SqlChunkCache
@@ -80,7 +62,7 @@ class SqliteStore:
     Methods that write import what they need for it when they are first called.
     """
 
-    capabilities = Capabilities()
+    capabilities = base.Capabilities()
 
     def __init__(
         self,
@@ -88,7 +70,7 @@ class SqliteStore:
         *,
         text_index: str | None = None,
         vector_index: str | None = None,
-        busy_timeout: float = BUSY_TIMEOUT,
+        busy_timeout: float = database.BUSY_TIMEOUT,
     ) -> None:
         self.path = Path(path)
         self.location = str(path)
@@ -104,27 +86,27 @@ class SqliteStore:
         )
         self._database: SqliteDatabase | None = None
         self._new_copy_of: str | None = None
-        self._updater = IndexUpdater(self._catch_up)
-        self._views = SqliteViews(self, self._updater)
+        self.updater = IndexUpdater(self._catch_up)
+        self._views = SqliteViews(self)
         self._writer: ThreadPoolExecutor | None = None
 
     @cached_property
     def chunk_cache(self) -> SqlChunkCache:
         from lagotto.stores.sql.chunk_cache import SqlChunkCache
 
-        return SqlChunkCache(read=self.ask, write=self._write_cache)
+        return SqlChunkCache(self.ask, lambda work, _names: self.change(work, caching=True))
 
     @cached_property
     def source_files(self) -> SqlSourceFiles:
         from lagotto.stores.sql.extras import SqlSourceFiles
 
-        return SqlSourceFiles(read=self.ask, write=self.change)
+        return SqlSourceFiles(self.ask, self.change)
 
     @cached_property
     def keyed_values(self) -> SqlKeyedValues:
         from lagotto.stores.sql.extras import SqlKeyedValues
 
-        return SqlKeyedValues(read=self.ask, write=self.change)
+        return SqlKeyedValues(self.ask, self.change)
 
     @property
     def indexes(self) -> IndexFolder:
@@ -143,7 +125,7 @@ class SqliteStore:
         from lagotto.stores.sqlite.write import write
 
         prepared = await self.prepare_texts(entries, self.search_indexes.choice.text)
-        change = partial(write, entries=entries, prepared=prepared, location=str(self.path))
+        change = partial(write, entries=entries, prepared=prepared, location=self.location)
         await self._write(partial(change, guard=guard))
 
     async def update(
@@ -157,13 +139,13 @@ class SqliteStore:
         from lagotto.stores.sqlite.write import delete
 
         def change(connection: SqliteConnection) -> list[str]:
-            with damage_errors(self.path):
+            with database.damage_errors(self.path):
                 return delete(connection, where)
 
         return await self._write(change)
 
-    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
-        return await self.ask(lambda connection: read_versions(connection, collection, ids))
+    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, base.Version]:
+        return await self.ask(partial(read_versions, collection=collection, ids=ids))
 
     async def get(self, collection: str, document_id: str) -> Document | None:
         return await self.ask(lambda connection: read_document(connection, collection, document_id))
@@ -172,7 +154,7 @@ class SqliteStore:
         return paged_documents(self.ask, where)
 
     async def chunks(
-        self, collection: str, document_id: str, *, where: Filter = EVERYTHING
+        self, collection: str, document_id: str, *, where: Filter = base.EVERYTHING
     ) -> list[Chunk]:
         return await self.ask(
             lambda connection: read_matching_chunks(connection, where, collection, document_id)
@@ -180,7 +162,7 @@ class SqliteStore:
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
-        with sqlite_errors(self.path), ExitStack() as stack:
+        with database.sqlite_errors(self.path), ExitStack() as stack:
             with file_errors(self.path):  # not those of the search: it may use other files
                 view = self._views.cached(where, stack) or await self._views.view(where, stack)
             yield view
@@ -188,23 +170,21 @@ class SqliteStore:
     async def update_indexes(self, *, least: int = 1) -> None:
         await in_thread(retry_while_locked, partial(self._catch_up, least=least))
 
-    async def info(self) -> StoreInfo:
-        def read(connection: SqliteConnection) -> StoreInfo:
+    async def info(self) -> base.StoreInfo:
+        def info(connection: SqliteConnection) -> base.StoreInfo:
             self.reload_if_rebuilt(connection)
             total = size_of(self.indexes.path)
             for ending in ("", "-wal", "-shm"):
                 with suppress(FileNotFoundError):
                     total += self.file.with_name(f"{self.file.name}{ending}").stat().st_size
+            states = self.search_indexes.states(SqlChangeLog(connection))
             return read_info(
-                connection,
-                location=str(self.path),
-                bytes_on_disk=total,
-                indexes=self.search_indexes.states(SqlChangeLog(connection)),
+                connection, location=self.location, bytes_on_disk=total, indexes=states
             )
 
-        return await self.ask(read)
+        return await self.ask(info)
 
-    async def config(self) -> BaseConfig:
+    async def config(self) -> base.BaseConfig:
         return await self.ask(read_config)
 
     async def mark_copy(self, source: str | None) -> None:
@@ -215,7 +195,7 @@ class SqliteStore:
         else:
             await self._write(partial(mark_copy, source=source))
 
-    def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[SqliteStaging]:
+    def staging(self, config: base.BaseConfig) -> AbstractAsyncContextManager[SqliteStaging]:
         from lagotto.stores.sqlite.write import sqlite_staging
 
         return sqlite_staging(self, config)
@@ -232,28 +212,18 @@ class SqliteStore:
 
         A text of unknown language is indexed in the main one of its collection.
         """
+        if text_index != "fts5":
+            return {}
         from lagotto.stores.sqlite.fts5 import prepare_terms
 
-        def prepare() -> PreparedTexts:
-            documents = [entry.document for entry in entries]
-            with self.reading() as connection:
-                unknown = {item.collection for item in documents if item.language is None}
-                main = main_languages_of(connection, unknown)
-            return prepare_terms(
-                (
-                    chunk.in_context(entry.document.title),
-                    entry.document.language or main[entry.document.collection],
-                )
-                for entry in entries
-                for chunk in entry.chunks
-                if chunk.level != "parent"
-            )
-
-        return await in_thread(prepare) if text_index == "fts5" else {}
+        documents = [entry.document for entry in entries]
+        unknown = {item.collection for item in documents if item.language is None}
+        main = await self.ask(partial(main_languages_of, collections=unknown))
+        return await in_thread(prepare_terms, entries, main)
 
     def _open(self) -> None:
-        with store_errors(self.path), damage_errors(self.path):
-            recognise(self.path)
+        with database.store_errors(self.path), database.damage_errors(self.path):
+            database.recognise(self.path)
             refuse_foreign(usual_folder(self.file))
             self._database = SqliteDatabase(self.file, busy_timeout=self._busy_timeout)
             # One thread, so that changes are written one after another: beside 20 clients that
@@ -275,7 +245,8 @@ class SqliteStore:
     def _prepare(self) -> None:
         """Create what is missing; waits for other writers only if something is."""
         with self.reading() as connection:
-            if schema_version(connection) == SCHEMA_VERSION and setting(connection, "text_index"):
+            version = database.schema_version(connection)
+            if version == SCHEMA_VERSION and setting(connection, "text_index"):
                 indexes = self.search_indexes.chosen(read_config(connection))
                 if indexes.text != "fts5":
                     return
@@ -303,10 +274,6 @@ class SqliteStore:
         self.search_indexes.adapt(config)
         return config.generation
 
-    def finish_updates(self) -> None:
-        """Wait for what brings indexes up to date in the background; blocks."""
-        self._updater.finish()
-
     def _catch_up(self, *, least: int = 0) -> None:
         """Bring the indexes that lack `least` changes up to date; runs beside searches."""
         with self.reading() as connection:
@@ -316,7 +283,7 @@ class SqliteStore:
             changes.damaged = self._views.damaged
             indexes = self.search_indexes.open.by_role()
             catch_up_all(indexes, changes, lock=self.updater_lock, least=least)
-        with store_errors(self.path):
+        with database.store_errors(self.path):
             self.database.shorten_log()
 
     def change_log(
@@ -330,7 +297,7 @@ class SqliteStore:
         return self.indexes.try_lock(f".following-{role}")
 
     def _close(self) -> None:
-        self._updater.finish()
+        self.updater.finish()
         self._views.clear()
         self.search_indexes.close()
         if self._writer is not None:
@@ -343,11 +310,11 @@ class SqliteStore:
     async def ask(self, question: Callable[[SqliteConnection], T]) -> T:
         """An answer from one state of the base."""
 
-        def read() -> T:
+        def answer() -> T:
             with self.reading() as connection:
                 return question(connection)
 
-        return await in_thread(read)
+        return await in_thread(answer)
 
     async def _write(self, change: Callable[[SqliteConnection], T]) -> T:
         """A change of documents that is durable when it ends; one after another."""
@@ -357,12 +324,12 @@ class SqliteStore:
                 await in_thread(self._views.read_ahead)
         return done
 
-    async def change(self, change: Callable[[SqliteConnection], T]) -> T:
-        """A change that searches do not see."""
-        driver = DriverHandle()
+    async def change(self, change: Callable[[SqliteConnection], T], *, caching: bool = False) -> T:
+        """A change that searches do not see; one for `caching` is skipped if others write."""
+        driver = database.DriverHandle()
 
         def write() -> T:
-            with self._writing() as connection:
+            with self._writing(caching=caching) as connection:
                 driver.driver = connection.driver
                 try:
                     return change(connection)
@@ -371,30 +338,19 @@ class SqliteStore:
 
         return await interruptible(write, interrupt=driver.interrupt, executor=self._writer)
 
-    async def _write_cache(
-        self, change: Callable[[SqliteConnection], T], _names: Collection[tuple[str, str]] | None
-    ) -> T:
-        """A change that may be skipped: it does not wait for other processes that write."""
-
-        def write() -> T:
-            with self._writing(caching=True) as connection:
-                return change(connection)
-
-        return await interruptible(write, interrupt=lambda: None, executor=self._writer)
-
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:
         """A connection that sees one state of the base."""
         with (
-            store_errors(self.path),
+            database.store_errors(self.path),
             self.database.connection() as connection,
-            damage_errors(self.path),
+            database.damage_errors(self.path),
         ):
             yield connection
 
     @contextmanager
     def _writing(self, *, caching: bool = False) -> Iterator[SqliteConnection]:
-        with store_errors(self.path), self.database.writing(caching=caching) as connection:
+        with database.store_errors(self.path), self.database.writing(caching=caching) as connection:
             yield connection
 
     @property
@@ -411,8 +367,8 @@ ATTEMPTS = 1_000
 class SqliteViews(ViewFactory):
     """Makes the views of a store."""
 
-    def __init__(self, store: SqliteStore, updater: IndexUpdater) -> None:
-        super().__init__(updater, in_threads=True)
+    def __init__(self, store: SqliteStore) -> None:
+        super().__init__(store.updater, in_threads=True)
         self._store = store
         self._ready: State | None = None
         """The last state that all indexes have caught up with, unless one is behind a network:
@@ -431,8 +387,12 @@ class SqliteViews(ViewFactory):
 
     def read_ahead(self) -> None:
         """Read what the first search after a write would have to read."""
-        with store_errors(self._store.path), ExitStack() as stack, suppress(IndexTooFarBehind):
-            self._read(And(), stack, DriverHandle(), None)
+        with (
+            database.store_errors(self._store.path),
+            ExitStack() as stack,
+            suppress(IndexTooFarBehind),
+        ):
+            self._read(And(), stack, database.DriverHandle(), None)
 
     def cached(self, where: Filter, stack: ExitStack) -> SqlView | None:
         """A view without changing threads, None unless all it needs is cached for this state.
@@ -444,7 +404,7 @@ class SqliteViews(ViewFactory):
             return None
         with ExitStack() as mine, suppress(IndexTooFarBehind):
             connection = mine.enter_context(self._store.database.connection())
-            with damage_errors(self._store.path):
+            with database.damage_errors(self._store.path):
                 if read_head(connection) != (ready.position.seq, ready.token):
                     return None
                 view = self._at_state(connection, where, ready, None)
@@ -457,14 +417,18 @@ class SqliteViews(ViewFactory):
         """A view, once the indexes lack few enough changes."""
 
         async def attempt(gave_up: StoreError | None) -> SqlView:
-            driver = DriverHandle()
+            driver = database.DriverHandle()
             read = partial(self._read, where, stack, driver, gave_up)
             return await interruptible(read, interrupt=driver.interrupt)
 
         return await self.until_indexed(attempt)
 
     def _read(
-        self, where: Filter, stack: ExitStack, driver: DriverHandle, gave_up: StoreError | None
+        self,
+        where: Filter,
+        stack: ExitStack,
+        driver: database.DriverHandle,
+        gave_up: StoreError | None,
     ) -> SqlView:
         """A read transaction, and all that the search needs of the same state.
 
@@ -476,12 +440,13 @@ class SqliteViews(ViewFactory):
             driver.driver = connection.driver
             for _ in range(ATTEMPTS):
                 checkpoint()
-                with damage_errors(path):
+                with database.damage_errors(path):
                     head = read_head(connection)
                     generation = self._store.reload_if_rebuilt(connection)
                     view: SqlView | None = None
                     if generation is not None:
-                        state = State(head.token, head.position(connection), generation)
+                        position = SqlChangeLog(connection).head
+                        state = State(head.token, position, generation)
                         view = self._at_state(connection, where, state, gave_up)
                 if view is not None:
                     stack.push(mine.pop_all())

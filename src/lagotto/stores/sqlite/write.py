@@ -12,13 +12,13 @@ from lagotto._internal.concurrency import in_thread
 from lagotto.documents import Document
 from lagotto.errors import IndexUnavailableError, StoreBusyError
 from lagotto.filters import Filter
-from lagotto.indexes.base import LogPosition, text_rules
+from lagotto.indexes.base import text_rules
 from lagotto.indexes.registry import IndexChoice
 from lagotto.indexes.updater import catch_up_all, delete_remote, retry_while_locked
 from lagotto.stores.base import BaseConfig, Entry, WriteGuard
 from lagotto.stores.sql import SCHEMA_VERSION, migrate
 from lagotto.stores.sql import write as sql
-from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
+from lagotto.stores.sql.changelog import AnyIndex
 from lagotto.stores.sql.filters import matching_names
 from lagotto.stores.sql.generations import SqlStaging, abandon_next, generation_configs
 from lagotto.stores.sql.read import counter, document_keys, read_config, setting
@@ -81,7 +81,7 @@ def prepare_indexes(connection: WriteConnection, indexes: IndexChoice) -> None:
         tables.drop()
         tables.create()
         sql.put_setting(connection, fts5.RULES_SETTING, text_rules())
-        fts5.index_chunks(SqlChangeLog(connection), since=0, prepared={})
+        tables.add(since=0, prepared={})
         abandon_next(connection)
 
 
@@ -103,8 +103,7 @@ def write(
     generation = config.generation
     sql.write_entries(connection, entries, numbers=numbers, generation=generation)
     if config.text_index == "fts5":
-        last = LogPosition(counter(connection, "change"), 0)
-        fts5.index_chunks(SqlChangeLog(connection, head=last), since=before, prepared=prepared)
+        fts5.Fts5Tables(connection, generation).add(since=before, prepared=prepared)
     sql.note_change(connection)
 
 
@@ -179,9 +178,7 @@ class SqliteStaging(SqlStaging):
             before = counter(connection, "change")
             self.write_chunks(connection, entries)
             if text_index == "fts5":
-                last = LogPosition(counter(connection, "change"), 0)
-                changes = SqlChangeLog(connection, head=last, generation=generation)
-                fts5.index_chunks(changes, since=before, prepared=prepared)
+                fts5.Fts5Tables(connection, generation).add(since=before, prepared=prepared)
             sql.note_change(connection, generation)
 
         await self.change(change)
@@ -224,7 +221,7 @@ class SqliteStaging(SqlStaging):
         would make it again, so it is waited for.
         """
         indexes = self._base.indexes
-        self._base.finish_updates()
+        self._base.updater.finish()
         used = {index.folder for index in self.indexes.by_role().values()}
         for folder in indexes.indexes():
             if folder not in used:

@@ -13,10 +13,7 @@ from lagotto.documents import Chunk
 from lagotto.stores.base import CacheKey
 from lagotto.stores.sql.chunk_cache import load_sets
 from lagotto.stores.sql.read import (
-    AT_ONCE,
-    MOST_PAIRS,
     keys_by_name,
-    name_batches,
     read_neighbours,
     read_parents,
     read_sources,
@@ -86,15 +83,3 @@ def test_an_id_counts_in_its_own_collection_only(base: Path) -> None:
         assert set(keys_by_name(connection, NAMES)) == set(NAMES[:2])
         assert keys_by_name(connection, []) == {}
     engine.dispose()
-
-
-@pytest.mark.parametrize("collections", [1, 3, 40, 1200])
-def test_few_pairs_are_looked_up_whatever_the_collections(collections: int) -> None:
-    names = [(f"c{number % collections}", f"d{number}") for number in range(1200)]
-    batches = list(name_batches(names))
-    assert sorted(name for batch, _ in batches for name in batch) == sorted(names)
-    for batch, asked in batches:
-        assert 0 < len(batch) <= AT_ONCE
-        assert asked["collections"] == sorted({collection for collection, _ in batch})
-        assert len(asked["collections"]) * len(batch) <= MOST_PAIRS
-    assert len(batches) <= 20
