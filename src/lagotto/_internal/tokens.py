@@ -25,15 +25,12 @@ class Tokenizer(Protocol):
     @property
     def id(self) -> str:
         """Identifies the vocabulary: tokenizers with the same id give the same counts."""
-        ...
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text."""
-        ...
 
     def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """For each text, the character offsets at which its tokens start."""
-        ...
 
 
 CHARACTERS_PER_TOKEN = 16

@@ -87,20 +87,16 @@ class Embedder(Protocol):
     @property
     def info(self) -> EmbedderInfo:
         """The model: its id, dimension and limits."""
-        ...
 
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of the model, or an approximation."""
-        ...
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         """Return one unit vector per text, in order."""
-        ...
 
     async def close(self) -> None:
         """Free memory, threads and connections."""
-        ...
 
 
 class EmbeddingModel(KnownModel):
@@ -150,7 +146,6 @@ class TokenEmbedder(Embedder, Protocol):
         self, texts: Sequence[str], *, role: Role = "document"
     ) -> list[TokenVectors]:
         """Return the token vectors of each text; tokens beyond `max_tokens` are left out."""
-        ...
 
 
 def unknown_languages(

@@ -237,24 +237,18 @@ MINILM = EmbeddingModel(
         variable="LAGOTTO_MINILM",
     ),
     hashes={
-        TOKENIZER: frozenset(
-            {
-                "07805d116826679de90b4edeb2222269c4b8753bc0981be4399f732b2708e904",
-                "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-            }
-        ),
-        MODEL: frozenset(
-            {
-                "2f019cf6217537cc4bfc7f5192f21dea1e18445177edaab0bc6163a813e5c7a1",
-                "6fd5d72fe4589f189f8ebc006442dbb529bb7ce38f8082112682524616046452",
-            }
-        ),
+        TOKENIZER: {
+            "07805d116826679de90b4edeb2222269c4b8753bc0981be4399f732b2708e904",
+            "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        },
+        MODEL: {
+            "2f019cf6217537cc4bfc7f5192f21dea1e18445177edaab0bc6163a813e5c7a1",
+            "6fd5d72fe4589f189f8ebc006442dbb529bb7ce38f8082112682524616046452",
+        },
     },
     optional={
-        f"{MODEL}_data": frozenset(
-            {"60c758432aa596c30a122942dfe594c457d4d713f890926f1c5f920bd496c8de"}
-        ),
-        INT8_MODEL: frozenset({"da186eb8ac1b95659190206a3baefc5168ddca2c22aba4396df5efc59b686574"}),
+        f"{MODEL}_data": {"60c758432aa596c30a122942dfe594c457d4d713f890926f1c5f920bd496c8de"},
+        INT8_MODEL: {"da186eb8ac1b95659190206a3baefc5168ddca2c22aba4396df5efc59b686574"},
     },
     config=CONFIG,
 )
@@ -283,16 +277,6 @@ def minilm_int8(folder: str = "") -> OnnxEmbedder:
     Where lagotto-minilm is not installed, the 8-bit file is created from the published one on first
     use, in Lagotto's cache folder.
     """
-    return INT8_CONFIG.create(minilm_int8_files(folder))
-
-
-def minilm_files(folder: Path | str = "") -> ModelFiles:
-    origin = MINILM.find(Path(folder) if folder else None)
-    return lambda path: MINILM.verified(path, origin)
-
-
-def minilm_int8_files(folder: Path | str = "") -> ModelFiles:
-    """The published tokenizer, and the 8-bit model: shipped, or a copy of the published one."""
     origin = MINILM.find(Path(folder) if folder else None)
 
     def file(path: str) -> Path:
@@ -303,4 +287,9 @@ def minilm_int8_files(folder: Path | str = "") -> ModelFiles:
         full = partial(MINILM.verified, MODEL, origin)
         return quantized(full, name=MINILM_INT8.name, cache=own_cache())
 
-    return file
+    return INT8_CONFIG.create(file)
+
+
+def minilm_files(folder: Path | str = "") -> ModelFiles:
+    origin = MINILM.find(Path(folder) if folder else None)
+    return lambda path: MINILM.verified(path, origin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import re
@@ -13,14 +14,15 @@ import tarfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from lagotto.documents import Record
@@ -175,7 +177,7 @@ def _source(model: KnownModel, origin: str | None, progress: Progress | None) ->
     if origin and "://" not in origin:
         path = Path(origin)
         if path.is_dir():
-            return str(path.resolve()), partial(_open_folder, model, path)
+            return str(path.resolve()), lambda _: nullcontext(partial(_copy, model, path))
         if path.is_file() and model.archive:
             return str(path.resolve()), partial(_open_archive, model, model.archive, path)
         raise ConfigError(
@@ -191,20 +193,15 @@ def _source(model: KnownModel, origin: str | None, progress: Progress | None) ->
     return address, partial(_open_hub, model, address, progress)
 
 
-@contextmanager
-def _open_folder(model: KnownModel, folder: Path, _work: Path) -> Iterator[GetFile]:
-    def get(path: str, part: Path) -> None:
-        flat = Path(path).name
-        names = MODEL_FILES if path in MODEL_FILES else tuple(dict.fromkeys((path, flat)))
-        file = next((folder / name for name in names if (folder / name).is_file()), None)
-        if file is None:
-            raise WeightsError(
-                f"{folder} has no {' or '.join(names)}, which {model.name} needs; give a folder "
-                f"with the files of {model.repository or model.name}"
-            )
-        shutil.copyfile(file, part)
-
-    yield get
+def _copy(model: KnownModel, folder: Path, path: str, part: Path) -> None:
+    names = MODEL_FILES if path in MODEL_FILES else tuple(dict.fromkeys((path, Path(path).name)))
+    file = next((folder / name for name in names if (folder / name).is_file()), None)
+    if file is None:
+        raise WeightsError(
+            f"{folder} has no {' or '.join(names)}, which {model.name} needs; give a folder "
+            f"with the files of {model.repository or model.name}"
+        )
+    shutil.copyfile(file, part)
 
 
 @contextmanager
@@ -232,14 +229,10 @@ def _open_archive(
     with zipfile.ZipFile(file) if file.suffix == ".whl" else tarfile.open(file) as opened:
 
         def get(path: str, part: Path) -> None:
-            name = f"{archive.folder}/{Path(path).name}"
-            member: IO[bytes] | None
-            if isinstance(opened, zipfile.ZipFile):
-                member = opened.open(name)
-            else:
-                member = opened.extractfile(name)
+            read = opened.open if isinstance(opened, zipfile.ZipFile) else opened.extractfile
+            member = read(f"{archive.folder}/{Path(path).name}")
             if member is None:
-                raise KeyError(name)
+                raise KeyError(path)
             with member:
                 part.write_bytes(member.read(_most_bytes(model)))
 
@@ -302,7 +295,8 @@ def _quantised(model: KnownModel, work: Path) -> Path:
 def _try_out(model: KnownModel, work: Path) -> None:
     """Run the model; files that can't be run are deleted: the next call fetches them again."""
     try:
-        model.try_out(work)
+        with ThreadPoolExecutor(1) as thread:  # this one may have an event loop
+            thread.submit(asyncio.run, model.run_once(work)).result()
     except LagottoError as exc:
         for path in model.hashes:
             (work / path).unlink(missing_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
@@ -10,7 +9,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -287,11 +285,6 @@ class KnownModel(Record):
     async def run_once(self, folder: Path) -> None:
         """Run the model with the files in `folder`; LagottoError if it can't be run."""
         raise NotImplementedError
-
-    def try_out(self, folder: Path) -> None:
-        """Call `run_once` in a thread of its own: this one may have an event loop."""
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, self.run_once(folder)).result()
 
 
 def check_hash(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from lagotto.documents import Record
+from lagotto.documents import Record, in_utc
 from lagotto.errors import LagottoError
 
 if TYPE_CHECKING:
@@ -171,12 +171,10 @@ def _retry_after(value: str | None) -> float | None:
         return None
     with suppress(ValueError):
         return max(0.0, float(value))
-    try:
-        moment = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (aware - datetime.now(UTC)).total_seconds())
+    with suppress(ValueError):
+        moment = in_utc(parsedate_to_datetime(value))
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    return None
 
 
 def _message(response: httpx.Response) -> str:

@@ -173,12 +173,10 @@ class Reranker(Protocol):
 
         Two rerankers with the same id give the same verdicts.
         """
-        ...
 
     @property
     def scale(self) -> ScoreScale:
         """The meaning of the scores."""
-        ...
 
     @property
     def reads_only_text(self) -> bool:
@@ -187,15 +185,12 @@ class Reranker(Protocol):
         That is its title, headings, text and language: not its scores, and not the other
         candidates. Only such verdicts can be cached.
         """
-        ...
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         """Return a verdict for each candidate."""
-        ...
 
     async def close(self) -> None:
         """Free memory, threads and connections; closing twice is allowed."""
-        ...
 
 
 def stops_in_time(reranker: Reranker) -> bool:

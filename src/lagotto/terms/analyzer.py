@@ -63,7 +63,7 @@ def query_terms(text: str, languages: Sequence[str | None] = (None,)) -> list[Qu
 @lru_cache(maxsize=64)  # a search analyses its query several times
 def _query_terms(text: str, tags: tuple[str | None, ...]) -> tuple[QueryTerm, ...]:
     surface = words(text)
-    stops = stop_words(_query_language(surface, tags))
+    stops = stop_words(query_language(text, tags))
     rows = zip(
         surface,
         *(
@@ -87,11 +87,7 @@ def query_language(text: str, languages: Sequence[str | None]) -> str | None:
 
     A question is too short for language detection, but its stop words show the language.
     """
-    return _query_language(words(text), languages)
-
-
-def _query_language(surface: Sequence[str], languages: Sequence[str | None]) -> str | None:
-    folded = {fold(word) for word in surface[:MAX_QUERY_TERMS]}
+    folded = {fold(word) for word in words(text)[:MAX_QUERY_TERMS]}
     return max(languages, key=lambda tag: len(stop_words(tag) & folded), default=None)
 
 
