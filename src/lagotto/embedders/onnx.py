@@ -149,10 +149,7 @@ class OnnxEmbedder:
     async def token_vectors(
         self, texts: Sequence[str], *, role: Role = "document"
     ) -> list[TokenVectors]:
-        """Return the token vectors of each text.
-
-        EmbeddingError for a graph that pools by itself and has no token vectors.
-        """
+        """EmbeddingError for a graph that pools by itself, and so has no token vectors."""
         by_position: dict[int, TokenVectors] = {}
         shift = len(self._prefix(role))
 

@@ -386,10 +386,7 @@ class Transfer:
     report: Callable[[int, int | None], None] | None = None
 
     def run(self, *, retry: RetryPolicy = RETRY) -> str | None:
-        """Return the file's SHA-256 if the hub says it.
-
-        Failures are WeightsErrors; passing ones are retried first.
-        """
+        """Return the file's SHA-256 if the hub says it; failures that may pass are retried."""
         for failures in range(1, retry.tries + 1):
             try:
                 return self._try()

@@ -190,10 +190,7 @@ def _message(response: httpx.Response) -> str:
 
 
 def runs(costs: Sequence[int], *, room: int, most: int | None = None) -> Iterator[range]:
-    """Ranges of at most `most` consecutive items that fit in `room`.
-
-    An item that is too large is alone.
-    """
+    """Ranges of at most `most` consecutive items that fit in `room`; a larger item is alone."""
     start = used = 0
     for index, cost in enumerate(costs):
         if index > start and (used + cost > room or index - start == most):

@@ -114,10 +114,7 @@ class OnnxSession:
             )
 
     def run(self, texts: Sequence[Encoding]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Return the first output, with one row per text, and the attention mask.
-
-        The mask is 1 for a token, 0 for padding: (texts, tokens).
-        """
+        """Return the first output, a row per text, and the mask: 1 for a token, 0 for padding."""
         shape = (len(texts), max(len(text) for text in texts))
         ids, mask, types = (np.zeros(shape, dtype=np.int64) for _ in range(3))
         for row, text in enumerate(texts):
@@ -134,10 +131,7 @@ class OnnxSession:
 
 
 def batches_by_length(encodings: Sequence[Encoding], *, budget: int) -> Iterator[list[int]]:
-    """Group texts of similar length, longest first, into batches of at most `budget` tokens.
-
-    Batches are the indices of their texts; padding counts.
-    """
+    """Indices of texts of similar length, longest first; padded, a batch has `budget` tokens."""
     order = sorted(range(len(encodings)), key=lambda index: -len(encodings[index]))
     while order:
         size = max(1, budget // max(1, len(encodings[order[0]])))

@@ -168,10 +168,7 @@ def framed(candidate: Candidate, *, name: str, code: str, max_text_chars: int) -
 
 
 def trimmed(text: str, limit: int) -> str:
-    """At most the first `limit` characters of `text`, cut between words.
-
-    Without a word boundary near the limit the text is cut at the limit.
-    """
+    """At most the first `limit` characters of `text`, cut between words if one ends near there."""
     if len(text) <= limit:
         return text
     last_word = _LAST_WORD.search(text[: limit + 1])
