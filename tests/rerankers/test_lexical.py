@@ -183,11 +183,6 @@ def test_a_passage_that_is_the_query_has_all_of_its_words(query: str) -> None:
     ]
 
 
-def test_parameters_are_refused() -> None:
-    with pytest.raises(ValueError, match="overlap takes no parameters"):
-        create_reranker("overlap:3")
-
-
 async def test_what_is_below_the_minimum_goes_and_the_rest_keeps_its_score() -> None:
     judgement = await ScoreReranker(0.12).rerank(QUERY, CANDIDATES)
     assert scores(judgement) == [0.81, 0.79, 0.12, None, None]

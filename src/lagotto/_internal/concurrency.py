@@ -86,9 +86,8 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
 async def for_each(function: Callable[[Sequence[Job]], T], items: Sequence[Job]) -> T:
     """Run `function` on items, in a thread unless they are few: with 8 clients that ask for ten
     hits, a server answered a third fewer of them when each stage changed threads."""
-    return (
-        function(items) if len(items) <= MOST_WITHOUT_THREAD else await in_thread(function, items)
-    )
+    few = len(items) <= MOST_WITHOUT_THREAD
+    return function(items) if few else await in_thread(function, items)
 
 
 async def interruptible(

@@ -11,7 +11,6 @@ from lagotto.embedders.static import StaticConfig
 from lagotto.errors import ConfigError
 from lagotto.models.files import known_hashes
 
-QUANTISED = "onnx/model_quantized.onnx"
 ENGLISH = "English"
 
 FIFTY = (
@@ -116,7 +115,7 @@ MODELS: dict[str, EmbeddingModel] = {
         max_tokens=128,
         pooling="mean",
         cosine_floor=0.1,
-        model_file=QUANTISED,
+        model_file="onnx/model_quantized.onnx",
         batch_tokens=1,
     ),
     **_entries(

@@ -10,9 +10,8 @@ import asyncio
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,8 +244,7 @@ class ChunkEmbedder:
         return in_context(document.title, "", headings=chunk.heading_path, context=chunk.context)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """A chunk, or a part of one, in a window's text; `row` is the row of its vector."""
 
     row: int
@@ -254,8 +252,7 @@ class _Part:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
+class _Window(NamedTuple):
     """A text as the model reads it; its first `header` characters are not the document's text."""
 
     text: str

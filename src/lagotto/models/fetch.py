@@ -37,7 +37,7 @@ from lagotto.models.files import (
     models_folder,
     own_cache,
 )
-from lagotto.models.http import RETRIED, RetryPolicy, without_credentials
+from lagotto.models.http import RETRIED, RetryableError, RetryPolicy, without_credentials
 from lagotto.models.onnx import check_quantizer, quantize, quantized
 
 if TYPE_CHECKING:
@@ -366,10 +366,6 @@ def hub_client() -> httpx.Client:
     )
 
 
-class _InterruptedTransferError(Exception):
-    """A failure that is worth another try."""
-
-
 @dataclass(frozen=True, slots=True)
 class Transfer:
     """One file on its way from `url` to `target`; beside it is the ETag of what has arrived so far.
@@ -390,7 +386,7 @@ class Transfer:
         for failures in range(1, retry.tries + 1):
             try:
                 return self._try()
-            except _InterruptedTransferError as problem:
+            except RetryableError as problem:
                 if failures == retry.tries:
                     raise WeightsError(
                         f"can't download {self._label}: {problem} (try {failures} of "
@@ -432,7 +428,7 @@ class Transfer:
         except httpx.TooManyRedirects as exc:
             raise WeightsError(f"{self._label} redirects too often") from exc
         except httpx.TransportError as exc:
-            raise _InterruptedTransferError(str(exc) or type(exc).__name__) from exc
+            raise RetryableError(str(exc) or type(exc).__name__) from exc
         except OSError as exc:
             raise WeightsError(
                 f"can't write {self.target}: {exc}; free some space, or set LAGOTTO_MODELS to "
@@ -451,9 +447,9 @@ class Transfer:
             )
         if status == 416 or (status == 206 and not sent.startswith(f"bytes {arrived}-")):
             self._discard()  # what has arrived can't be continued
-            raise _InterruptedTransferError(f"the hub answered {status} to a range ({sent})")
+            raise RetryableError(f"the hub answered {status} to a range ({sent})")
         if status in RETRIED:
-            raise _InterruptedTransferError(f"the hub answered {status}")
+            raise RetryableError(f"the hub answered {status}")
         if status not in (200, 206):
             raise WeightsError(
                 f"{self._label} answered {status} {response.reason_phrase}; check the address of "
@@ -480,7 +476,7 @@ class Transfer:
                 if self.report:
                     self.report(arrived, total)
         if total is not None and arrived != total:
-            raise _InterruptedTransferError(f"{arrived} of {total} bytes arrived")
+            raise RetryableError(f"{arrived} of {total} bytes arrived")
         self._etag_file.unlink(missing_ok=True)
 
     def _discard(self) -> None:

