@@ -22,13 +22,7 @@ from lagotto.embedders.base import (
     normalised,
 )
 from lagotto.errors import ConfigError, EmbeddingError, WeightsError
-from lagotto.models.files import (
-    MODEL_FILES,
-    Installed,
-    ModelFiles,
-    own_cache,
-    read_json_object,
-)
+from lagotto.models.files import MODEL_FILES, Installed, ModelFiles, read_json_object
 from lagotto.models.onnx import ModelThreads, OnnxSession, batches_by_length, quantized
 from lagotto.models.tokenizer import HfTokenizer
 
@@ -282,7 +276,7 @@ def minilm_int8(folder: str = "") -> OnnxEmbedder:
         if (origin / INT8_MODEL).is_file():
             return MINILM.verified(INT8_MODEL, origin)
         full = partial(MINILM.verified, MODEL, origin)
-        return quantized(full, name=MINILM_INT8.name, cache=own_cache())
+        return quantized(full, name=MINILM_INT8.name)
 
     return INT8_CONFIG.create(file)
 

@@ -35,7 +35,6 @@ from lagotto.models.files import (
     check_hash,
     hash_of,
     models_folder,
-    own_cache,
 )
 from lagotto.models.http import RETRIED, RetryableError, RetryPolicy, without_credentials
 from lagotto.models.onnx import check_quantizer, quantize, quantized
@@ -121,7 +120,7 @@ def fetch_model(
         full = known_model(model.quantised_from)
         folder = fetch_model(full.name, source=source, progress=progress)
         graph = partial(full.verified, MODEL_FILES[0], folder)
-        return quantized(graph, name=model.name, cache=own_cache()).parent
+        return quantized(graph, name=model.name).parent
     if model.installed and source is None and model.state() == "present":
         return model.find()
     if not model.is_intact():

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import Lazy, available_cpus, run_all
 from lagotto.errors import ConfigError, LagottoError, WeightsError
-from lagotto.models.files import sha256_of
+from lagotto.models.files import own_cache, sha256_of
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -139,12 +139,13 @@ def batches_by_length(encodings: Sequence[Encoding], *, budget: int) -> Iterator
         yield chosen
 
 
-def quantized(source: Callable[[], Path], *, name: str, cache: Path) -> Path:
-    """Return the 8-bit copy `name` in the folder `cache`, created from `source()` if missing.
+def quantized(source: Callable[[], Path], *, name: str) -> Path:
+    """Return the 8-bit copy `name` in Lagotto's cache, created from `source()` if missing.
 
     The file's name ends in a hash of its content: one rename publishes it whole, and a damaged
     copy is detected, removed and created again.
     """
+    cache = own_cache()
     for path in sorted(cache.glob(f"{name}.{'[0-9a-f]' * DIGITS}.onnx")):
         if path.name == _file_name(name, path):
             return path

@@ -49,7 +49,8 @@ def analyze(text: str, language: str | None = None) -> list[str]:
     language or a stemmer for it, words are not stemmed. Identifiers are split into their parts, in
     order: a phrase search for the parts finds the identifier.
     """
-    return list(map(term_maker(language), words(text, language_of(language))))
+    code = language_of(language)
+    return list(map(term_maker(code), words(text, code)))
 
 
 def query_terms(text: str, languages: Sequence[str | None] = (None,)) -> list[QueryTerm]:
@@ -67,8 +68,8 @@ def _query_terms(text: str, tags: tuple[str | None, ...]) -> tuple[QueryTerm, ..
     rows = zip(
         surface,
         *(
-            analyze(text, tag) if language_of(tag) in DOTLESS else map(term_maker(tag), surface)
-            for tag in tags
+            analyze(text, code) if code in DOTLESS else map(term_maker(code), surface)
+            for code in map(language_of, tags)
         ),
         strict=True,
     )

@@ -89,13 +89,9 @@ def language_of(tag: str | None) -> str | None:
     return NORWEGIAN.get(code, code) if code.isascii() and code.isalpha() else None
 
 
-def term_maker(language: str | None) -> Callable[[str], str]:
-    """A function from a word to its index term: stemmed if possible, and folded."""
-    return _term_maker(language_of(language))
-
-
 @cache
-def _term_maker(language: str | None) -> Callable[[str], str]:
+def term_maker(language: str | None) -> Callable[[str], str]:
+    """A function from a word to its index term: stemmed if `language` has a stemmer, and folded."""
     from Stemmer import Stemmer
 
     stem: Callable[[str], str]

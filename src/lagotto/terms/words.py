@@ -84,9 +84,9 @@ def words(text: str, language: str | None = None) -> list[str]:
     return tokens
 
 
-def runs(text: str, language: str | None = None) -> list[str]:
+def runs(text: str) -> list[str]:
     """The words of `text` in order; a run in a script without spaces stays whole."""
-    return _raw_runs(normalise(text, language))
+    return _raw_runs(normalise(text))
 
 
 def is_unspaced(text: str) -> bool:
