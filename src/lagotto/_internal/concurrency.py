@@ -218,13 +218,10 @@ class LoopGuard:
             )
 
     def release(self) -> bool:
-        """Unbind before closing; False in a fork, where everything belongs to the parent.
-
-        A base may be closed in another loop once its own is closed.
-        """
+        """Unbind before closing; False in a fork, where everything belongs to the parent."""
         if self.forked:
             return False
-        if self._loop is not None and not self._loop.is_closed():
+        if self._loop is not None and not self._loop.is_closed():  # else in any loop
             self.check()
         self._loop = None
         return True

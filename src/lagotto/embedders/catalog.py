@@ -35,10 +35,7 @@ def _entries(
     weights: str | None = None,
     **settings: object,
 ) -> dict[str, EmbeddingModel]:
-    """A model, and the 8-bit one that can be made from a transformer in full precision.
-
-    `tokenizer` and `weights` are the published hashes, if they are known.
-    """
+    """A model, and the 8-bit one that can be made of it; `tokenizer` and `weights` are hashes."""
     of_english = {"alphabets": ("LATIN",), "languages": ("en",)}
     coverage = of_english if languages == ENGLISH else {"languages": codes}
     config = kind.model_validate({"model_id": name, "dimension": 384, **coverage, **settings})

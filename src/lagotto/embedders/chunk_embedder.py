@@ -72,10 +72,7 @@ class ChunkEmbedder:
         return ChunkEmbedder(self.embedder, pooling=self._pooling, headers=headers)
 
     def text_of(self, document: Document, chunk: Chunk) -> str | None:
-        """What the vector of a chunk depends on: title, headings and text; None for late pooling.
-
-        Chunks with the same text have the same vector.
-        """
+        """All that the vector of a chunk depends on: title, headings, text; None if it is late."""
         if self._pooling == "late":
             return None
         return self._header(document, chunk) + chunk.text

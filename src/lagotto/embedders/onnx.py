@@ -97,10 +97,7 @@ WINDOW = 1024
 
 
 class OnnxEmbedder:
-    """Runs an ONNX model; its files are loaded on first use.
-
-    `threads` texts run in parallel, by default one per CPU up to eight.
-    """
+    """Runs an ONNX model, loaded on first use, on `threads` texts at once (see `ModelThreads`)."""
 
     def __init__(
         self, files: ModelFiles, *, config: OnnxConfig, threads: int | None = None

@@ -111,10 +111,7 @@ def mapped(scores: Sequence[float], fused: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judgement of one candidate; `score` is on the reranker's own scale.
-
-    `evidence` is the span of the candidate's text that the reranker quotes, if it quotes one.
-    """
+    """The judgement of a candidate: its score on the reranker's own scale, the span it quotes."""
 
     score: float
     answerable: bool | None = None

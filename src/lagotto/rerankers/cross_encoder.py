@@ -137,14 +137,11 @@ class CrossEncoderReranker:
 
     @native_panics("the tokenizer of the cross-encoder", RerankError)
     def _pairs(self, query: str, candidates: Sequence[Candidate]) -> list[tuple[int, Encoding]]:
-        """The query, at most half of a pair, with each passage or the best windows of it.
-
-        Each pair comes with the index of its candidate.
-        """
+        """The query with each passage, or the best windows of it, by the index of the candidate."""
         tokenizer, _ = self._loaded()
         room = self.config.max_tokens - tokenizer.num_special_tokens_to_add(True)
         (question,) = tokenizer.encode_batch([query], add_special_tokens=False)
-        question.truncate(room // 2)
+        question.truncate(room // 2)  # at most half of a pair
         room -= len(question)
         texts = [
             storable(in_context(one.title, one.text, context=one.context)) for one in candidates

@@ -213,10 +213,7 @@ class FallbackReranker:
 
 
 class GatedReranker(_WrappedReranker):
-    """Skips `inner` if the best fused score leads the one at `rank` by `margin` or more.
-
-    With such a clear lead the fused order stands, at no cost.
-    """
+    """Keeps the fused order if its best score leads that at `rank` by `margin`, or asks `inner`."""
 
     def __init__(self, inner: Reranker, *, margin: float = 0.1, rank: int = 2) -> None:
         if not 0 < margin <= 1:

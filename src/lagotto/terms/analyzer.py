@@ -84,10 +84,8 @@ def _query_terms(text: str, tags: tuple[str | None, ...]) -> tuple[QueryTerm, ..
 
 
 def query_language(text: str, languages: Sequence[str | None]) -> str | None:
-    """The language of those given with the most stop words in the query; on a tie the first.
-
-    A question is too short for language detection, but its stop words show the language.
-    """
+    """The language of those given with the most stop words in the query; on a tie the first."""
+    # a question is too short for language detection
     folded = {fold(word) for word in words(text)[:MAX_QUERY_TERMS]}
     return max(languages, key=lambda tag: len(stop_words(tag) & folded), default=None)
 

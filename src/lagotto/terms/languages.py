@@ -17,10 +17,7 @@ SAMPLE = 1_000
 
 
 def alphabet_share(text: str, alphabets: Sequence[str]) -> float:
-    """The share of letters in `text` that belong to `alphabets`, such as LATIN or CYRILLIC.
-
-    1.0 if no alphabets are given or if the text has no letters.
-    """
+    """The share of letters that belong to `alphabets`, such as LATIN; 1.0 without any of these."""
     if text.isascii() and "LATIN" in alphabets:
         return 1.0
     names = [unicodedata.name(letter, "") for letter in text[:SAMPLE] if letter.isalpha()]
@@ -45,10 +42,7 @@ language that is known; two are in many names."""
 
 
 def foreign_language(query: str, languages: Collection[str]) -> str | None:
-    """What a query is written in, an alphabet or a language, if it is none of `languages`.
-
-    None if that is not clear.
-    """
+    """The alphabet or the language of a query, if that is clear and none of `languages`."""
     known = {code for code in map(language_of, languages) if code}
     letters = filter(str.isalpha, "" if query.isascii() else query[:SAMPLE])
     names = Counter(unicodedata.name(letter, "").split(" ")[0] for letter in letters)
@@ -145,10 +139,7 @@ def is_language(name: str) -> bool:
 
 
 def language_named(name: str) -> str | None:
-    """The code of the language that a name stands for: `english`, `en`, `en-GB`; None for `simple`.
-
-    ValueError for any other text.
-    """
+    """The code of the language `english`, `en` or `en-GB`; None for `simple`, else ValueError."""
     known = name.strip().lower().removeprefix("pg_catalog.")
     if known == UNSTEMMED:
         return None

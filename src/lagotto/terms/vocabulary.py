@@ -182,10 +182,7 @@ def similarity(first: str, second: str) -> float:
 
 
 def word_similarity(query: str, text: str) -> float:
-    """The greatest similarity of `query` to any run of consecutive trigrams of `text`.
-
-    Takes time linear in the length of the text.
-    """
+    """The greatest similarity of `query` to any run of trigrams of `text`, in linear time."""
     wanted = trigrams(query)
     stream = list(chain.from_iterable(map(word_trigrams, runs(text))))
     reachable = len(wanted.intersection(stream))
@@ -276,10 +273,8 @@ def deletion_pairs(words: Sequence[str]) -> tuple[Keys, Ids]:
 
 
 def _deletion_hashes(letters: Keys) -> Keys:
-    """For each row of letters, the hash of all of them, then without the first, the second, ...
-
-    The hash is a polynomial modulo 2**64: letters after the deleted one move down a power.
-    """
+    """For each row of letters, the hash of all of them, then without the first, the second, ..."""
+    # a polynomial modulo 2**64: letters after the deleted one move down a power
     powers = np.cumprod(np.full(letters.shape[1] + 1, _BASE, dtype=np.uint64))
     in_place = np.cumsum(letters * powers[1:], axis=1)
     moved = np.cumsum(letters * powers[:-1], axis=1)
@@ -305,11 +300,8 @@ Number = TypeVar("Number", bound=np.integer[Any])
 
 
 def distinct(values: NDArray[Number]) -> NDArray[Number]:
-    """The values, each once, ascending.
-
-    np.unique would import numpy.ma, which takes a short command longer than the search.
-    """
-    ordered = np.sort(values)
+    """The values, each once, ascending."""
+    ordered = np.sort(values)  # np.unique imports numpy.ma, which takes longer than a search
     return ordered[np.diff(ordered, prepend=ordered[:1] - 1) > 0]
 
 
