@@ -48,7 +48,7 @@ class ApiReranker:
         self.model = model
         self.scale = scale
         self._title = title
-        self._key = "documents"
+        self._field = "documents"
         self._service = JsonService(
             base_url, api_key=api_key, retry=retry, connections=CONNECTIONS, failure=RerankError
         )
@@ -69,7 +69,7 @@ class ApiReranker:
             storable(in_context(one.title if self._title else None, one.text, context=one.context))
             for one in candidates
         ]
-        key = self._key
+        key = self._field
         try:
             scores = await self._scores(storable(query), texts, key, top_n)
         except RerankError as problem:
@@ -77,7 +77,7 @@ class ApiReranker:
             if key == "texts" or not wants_texts:
                 raise
             scores = await self._scores(storable(query), texts, "texts", top_n)
-            self._key = "texts"
+            self._field = "texts"
         missing = scores.count(None)
         note = f"{self.model} left out {missing} of {len(texts)} passages, which are dropped"
         verdicts = [None if score is None else Verdict(score) for score in scores]

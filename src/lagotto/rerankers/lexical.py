@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import Any
 
 import numpy as np
@@ -160,20 +160,17 @@ lexical = without_parameters("lexical", LexicalReranker)
 def lexical_features(query: str, candidates: Sequence[Candidate]) -> Numbers:
     matches = match(query, candidates)
     weighted = zip(candidates, matches, idf_weights(matches), strict=True)
-    rows = [
-        _features(candidate.score, one, weights)
-        for candidate, one, weights in with_checkpoints(weighted)
-    ]
+    rows = list(starmap(_features, with_checkpoints(weighted)))
     return np.array(rows, dtype=np.float64).reshape(len(candidates), len(LEXICAL_FEATURES))
 
 
-def _features(fused: float, matches: Matches, weights: Numbers) -> list[float]:
+def _features(candidate: Candidate, matches: Matches, weights: Numbers) -> list[float]:
     shares = (weights / weights.sum()).tolist() if len(weights) else []
     counts = Counter(number for _, number in matches.offsets).items()
     pairs, there = list(pairwise(matches.query)), set(pairwise(matches.terms))
     digits = [number for term, number in matches.words.items() if any(map(str.isdigit, term))]
     values = {
-        "fused": fused,
+        "fused": candidate.score,
         "coverage": sum(shares[number] for number in sorted(matches.numbers)),
         "close": _best_window(matches.offsets, shares, CLOSE),
         "near": _best_window(matches.offsets, shares, NEAR),
