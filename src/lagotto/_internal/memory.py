@@ -17,14 +17,13 @@ def paused_collector() -> Iterator[None]:
     None of them is part of a cycle, and collecting takes almost half of the time of making 20,000
     hits. For loops that don't wait for anything; several threads may be inside at once.
     """
-    if not gc.isenabled():
-        yield
-        return
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if enabled:
+            gc.enable()
 
 
 MOST = 2

@@ -124,12 +124,11 @@ class CachedReranker(_WrappedReranker):
         if self._file and missing:
             try:
                 texts = await asyncio.to_thread(self._file.read, missing)
+                for key, text in texts.items():
+                    with suppress(ValidationError):  # another version wrote it in another form
+                        by_key[key] = _VERDICT.validate_json(text)
             except RerankError as exc:
                 notes.append(str(exc))
-                texts = {}
-            for key, text in texts.items():
-                with suppress(ValidationError):  # another version wrote it in another form
-                    by_key[key] = _VERDICT.validate_json(text)
         self._store(by_key)
         return by_key
 
