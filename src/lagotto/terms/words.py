@@ -170,16 +170,26 @@ def compounds(text: str) -> list[str]:
     pieces = list(_joined_pieces(text))
     if not pieces:  # before an expression is compiled
         return []
-    runs = _joined_runs("" if is_european(text) else UNSPACED)
+    runs = _european_runs() if is_european(text) else _all_runs()
     return [term for piece in pieces for run in runs.findall(piece) for term in _terms(run)]
 
 
 @cache
-def _joined_runs(unspaced: str) -> re.Pattern[str]:
-    """Matches words that punctuation joins; letters of scripts without spaces are left out."""
+def _european_runs() -> re.Pattern[str]:
+    """Matches words that punctuation joins, in texts of alphabets with spaces."""
+    return re.compile(_compound_pattern(""))
+
+
+@cache
+def _all_runs() -> re.Pattern[str]:
+    """The same in any text; the scripts that have no spaces are left out."""
+    return re.compile(_compound_pattern(UNSPACED))
+
+
+def _compound_pattern(unspaced: str) -> str:
     word = rf"[^\W_{unspaced}]"
     joint = r"(?:[-./\\@_\u2010\u2011]{1,3}+|(?<=\d)[,:](?=\d))"
-    return re.compile(rf"(?<!{word}){word}++(?:{joint}{word}++)++")
+    return rf"(?<!{word}){word}++(?:{joint}{word}++)++"
 
 
 def _joined_pieces(text: str) -> Iterator[str]:
