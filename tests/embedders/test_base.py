@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from lagotto._internal.registry import Registry
+from lagotto.documents import Vectors
 from lagotto.embedders import EMBEDDERS, create_embedder
 from lagotto.embedders.base import EmbedderInfo, checked, normalised
 from lagotto.embedders.openai import OpenAIEmbedder
@@ -29,34 +30,20 @@ def test_checked_passes_good_vectors_through() -> None:
     assert checked(vectors, info=INFO, count=2) is vectors
 
 
-def test_checked_refuses_another_dimension() -> None:
-    with pytest.raises(
-        ModelMismatchError, match=r"dimension 3, but returned vectors of shape \(2, 4\)"
-    ):
-        checked(np.ones((2, 4), dtype=np.float32), info=INFO, count=2)
-
-
-def test_checked_refuses_a_flat_vector() -> None:
-    with pytest.raises(ModelMismatchError):
-        checked(np.ones(3, dtype=np.float32), info=INFO, count=3)
-
-
-def test_checked_refuses_another_count() -> None:
-    with pytest.raises(EmbeddingError, match="1 vectors for 2 texts"):
-        checked(np.ones((1, 3), dtype=np.float32), info=INFO, count=2)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_checked_refuses_what_is_not_finite(bad: float) -> None:
-    vectors = np.ones((2, 3), dtype=np.float32)
-    vectors[1, 1] = bad
-    with pytest.raises(EmbeddingError, match="NaN or infinite"):
+@pytest.mark.parametrize(
+    ("vectors", "error", "message"),
+    [
+        (np.ones((2, 4), np.float32), ModelMismatchError, r"dimension 3, but .* shape \(2, 4\)"),
+        (np.ones(2, np.float32), ModelMismatchError, r"shape \(2,\)"),
+        (np.ones((1, 3), np.float32), EmbeddingError, "1 vectors for 2 texts"),
+        (np.ones((2, 3)), EmbeddingError, "float64"),
+        *((np.array([[1, 1, 1], [1, bad, 1]], np.float32), EmbeddingError, "NaN or infinite")
+          for bad in (np.nan, np.inf, -np.inf)),
+    ],
+)  # fmt: skip
+def test_checked_refuses(vectors: Vectors, error: type[EmbeddingError], message: str) -> None:
+    with pytest.raises(error, match=message):
         checked(vectors, info=INFO, count=2)
-
-
-def test_checked_refuses_float64() -> None:
-    with pytest.raises(EmbeddingError, match="float64"):
-        checked(np.ones((1, 3)), info=INFO, count=1)  # type: ignore[arg-type]
 
 
 def test_normalised_gives_unit_rows() -> None:

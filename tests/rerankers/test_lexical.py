@@ -177,15 +177,10 @@ def test_shares_are_shares(query: str, texts: list[str], idf: bool) -> None:
 @given(st.text(max_size=60))
 def test_a_passage_that_is_the_query_has_all_of_its_words(query: str) -> None:
     (found,) = match(query, [passage(query)])
-    assert found.numbers == set(range(len(found.words.numbers)))
+    assert found.numbers == set(range(len(found.words)))
     assert [found.terms[offset] for offset, _ in found.offsets] == [
-        term for term in found.words.terms if term in found.words.numbers
+        term for term in found.query if term in found.words
     ]
-
-
-def test_parameters_are_refused() -> None:
-    with pytest.raises(ValueError, match="overlap takes no parameters"):
-        create_reranker("overlap:3")
 
 
 async def test_what_is_below_the_minimum_goes_and_the_rest_keeps_its_score() -> None:

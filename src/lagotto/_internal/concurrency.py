@@ -86,9 +86,8 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
 async def for_each(function: Callable[[Sequence[Job]], T], items: Sequence[Job]) -> T:
     """Run `function` on items, in a thread unless they are few: with 8 clients that ask for ten
     hits, a server answered a third fewer of them when each stage changed threads."""
-    return (
-        function(items) if len(items) <= MOST_WITHOUT_THREAD else await in_thread(function, items)
-    )
+    few = len(items) <= MOST_WITHOUT_THREAD
+    return function(items) if few else await in_thread(function, items)
 
 
 async def interruptible(
@@ -219,13 +218,10 @@ class LoopGuard:
             )
 
     def release(self) -> bool:
-        """Unbind before closing; False in a fork, where everything belongs to the parent.
-
-        A base may be closed in another loop once its own is closed.
-        """
+        """Unbind before closing; False in a fork, where everything belongs to the parent."""
         if self.forked:
             return False
-        if self._loop is not None and not self._loop.is_closed():
+        if self._loop is not None and not self._loop.is_closed():  # else in any loop
             self.check()
         self._loop = None
         return True

@@ -26,10 +26,7 @@ def excerpt(text: str, *, most: int = EXCERPT) -> str:
 def as_text(
     rows: Iterable[Row], *, first: int = 1, notes: Sequence[str] = (), empty: str = ""
 ) -> str:
-    """Two lines a row: the score with what is cited, and the excerpt below it; notes at the end.
-
-    `first` is the number of the first row.
-    """
+    """Two lines a row, from number `first`: score and what is cited, excerpt; then the notes."""
     lines = [
         line
         for number, (score, cited, shown) in enumerate(rows, first)

@@ -17,14 +17,13 @@ def paused_collector() -> Iterator[None]:
     None of them is part of a cycle, and collecting takes almost half of the time of making 20,000
     hits. For loops that don't wait for anything; several threads may be inside at once.
     """
-    if not gc.isenabled():
-        yield
-        return
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if enabled:
+            gc.enable()
 
 
 MOST = 2
@@ -33,8 +32,8 @@ _M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 """As in malloc.h of glibc."""
 
 
-def limit_arenas(most: int = MOST) -> bool:
-    """Make the threads of this process share `most` arenas; False where that can't be set.
+def limit_arenas() -> bool:
+    """Make the threads of this process share two arenas; False where that can't be set.
 
     glibc gives threads arenas of their own, up to eight per CPU, and what is free in one is of no
     use to the others. Indexing happens in ever new threads, so the free memory of a server that
@@ -52,4 +51,4 @@ def limit_arenas(most: int = MOST) -> bool:
         set_option = ctypes.CDLL(None).mallopt
     except AttributeError:
         return False  # a C library without it
-    return bool(set_option(_M_ARENA_MAX, most) and set_option(_M_MMAP_THRESHOLD, LARGE))
+    return bool(set_option(_M_ARENA_MAX, MOST) and set_option(_M_MMAP_THRESHOLD, LARGE))

@@ -49,7 +49,6 @@ class Registry(Generic[T]):
         return not known and bool(self._installed().select(name=name))
 
     def names(self) -> list[str]:
-        """All names, sorted."""
         installed = (entry.name for entry in self._installed())
         return sorted({*self._builtin, *self._registered, *installed})
 

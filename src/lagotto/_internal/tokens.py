@@ -25,15 +25,12 @@ class Tokenizer(Protocol):
     @property
     def id(self) -> str:
         """Identifies the vocabulary: tokenizers with the same id give the same counts."""
-        ...
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text."""
-        ...
 
     def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """For each text, the character offsets at which its tokens start."""
-        ...
 
 
 CHARACTERS_PER_TOKEN = 16
@@ -55,7 +52,15 @@ class TokenRuler:
 
     def __init__(self, text: str, tokenizer: Tokenizer) -> None:
         self._length = len(text)
-        self._starts = _token_starts(text, tokenizer)
+        offsets: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+        pieces = _pieces(text)
+        offset = 0
+        while batch := list(islice(pieces, _BATCH)):
+            checkpoint()
+            for piece, starts in zip(batch, tokenizer.starts(batch), strict=True):
+                offsets.append(starts + offset)
+                offset += len(piece)
+        self._starts = np.concatenate(offsets)
 
     def forward(self, start: int, tokens: int) -> int:
         """The largest end such that `start` to end has at most `tokens` tokens."""
@@ -73,18 +78,6 @@ class TokenRuler:
         """The number of tokens that start in `start` to `end`."""
         first, last = np.searchsorted(self._starts, (start, end))
         return int(last - first)
-
-
-def _token_starts(text: str, tokenizer: Tokenizer) -> NDArray[np.int64]:
-    offsets: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-    pieces = _pieces(text)
-    offset = 0
-    while batch := list(islice(pieces, _BATCH)):
-        checkpoint()
-        for piece, starts in zip(batch, tokenizer.starts(batch), strict=True):
-            offsets.append(starts + offset)
-            offset += len(piece)
-    return np.concatenate(offsets)
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+from contextlib import suppress
 from pathlib import Path
 
 from lagotto._internal.locations import mask_location
@@ -51,7 +52,14 @@ def trust(name: str) -> None:
 
 
 def is_trusted(name: str) -> bool:
-    return name in _named or name in _in_environment() or name in _recorded()
+    names = {*_named, *(os.environ.get(variable, "") for variable in NAMING)}
+    try:
+        names.update(shlex.split(os.environ.get(VARIABLE, "")))
+    except ValueError:
+        log.warning("%s has a quotation mark without its pair; it is ignored", VARIABLE)
+    with suppress(OSError, RuntimeError, UnicodeDecodeError):
+        names.update(_recorded_in().read_text(encoding="utf-8").splitlines())
+    return name in names
 
 
 def how_to_trust(name: str) -> str:
@@ -61,22 +69,6 @@ def how_to_trust(name: str) -> str:
         f"{VARIABLE}={shlex.quote(mask_location(name))}, or name it once when you open the base, "
         "as an argument or by an option of `lagotto add`"
     )
-
-
-def _in_environment() -> set[str]:
-    names = {os.environ.get(variable, "") for variable in NAMING}
-    try:
-        names.update(shlex.split(os.environ.get(VARIABLE, "")))
-    except ValueError:
-        log.warning("%s has a quotation mark without its pair; it is ignored", VARIABLE)
-    return names
-
-
-def _recorded() -> set[str]:
-    try:
-        return set(_recorded_in().read_text(encoding="utf-8").splitlines())
-    except (OSError, RuntimeError, UnicodeDecodeError):
-        return set()
 
 
 def _recorded_in() -> Path:

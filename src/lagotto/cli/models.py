@@ -61,7 +61,7 @@ def _described(model: KnownModel) -> dict[str, object]:
 
     own = {"kind", "megabytes", "repository", "languages", "good_for"}
     return {
-        **model.described(),
+        **model.config.model_dump(mode="json", include=set(model.described)),
         **model_status(model.name).model_dump(mode="json"),
         **model.model_dump(mode="json", include=own),
         "kind": model.kind,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,20 +87,16 @@ class Embedder(Protocol):
     @property
     def info(self) -> EmbedderInfo:
         """The model: its id, dimension and limits."""
-        ...
 
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of the model, or an approximation."""
-        ...
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         """Return one unit vector per text, in order."""
-        ...
 
     async def close(self) -> None:
         """Free memory, threads and connections."""
-        ...
 
 
 class EmbeddingModel(KnownModel):
@@ -108,15 +104,13 @@ class EmbeddingModel(KnownModel):
 
     kind: ClassVar[Literal["embedder", "reranker"]] = "embedder"
     own_weights: ClassVar[str] = "onnx:FOLDER"
+    described: ClassVar[frozenset[str]] = frozenset(EmbedderInfo.model_fields)
     config: ModelConfig
 
     def create(self) -> Embedder:
         """Create the embedder from files that are there; they are verified when they are read."""
         folder = self.find()
         return self.config.create(lambda path: self.verified(path, folder))
-
-    def described(self) -> dict[str, Any]:
-        return self.config.info.model_dump(mode="json")
 
     async def run_once(self, folder: Path) -> None:
         embedder = self.config.create(folder.joinpath)
@@ -150,7 +144,6 @@ class TokenEmbedder(Embedder, Protocol):
         self, texts: Sequence[str], *, role: Role = "document"
     ) -> list[TokenVectors]:
         """Return the token vectors of each text; tokens beyond `max_tokens` are left out."""
-        ...
 
 
 def unknown_languages(

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lagotto._internal.tokens import Tokenizer
-from lagotto.documents import Vector, Vectors
+from lagotto.documents import Vectors
 from lagotto.embedders.base import Embedder, Role, checked
 from lagotto.errors import EmbeddingError
 from lagotto.models.cache import DiskCache
@@ -52,20 +52,17 @@ class CachedEmbedder:
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in vectors}
         items = list(missing.items())
         for start in range(0, len(items), SLICE):
-            vectors |= await self._embed_new(dict(items[start : start + SLICE]), role=role)
+            some = dict(items[start : start + SLICE])
+            new = await self._inner.embed(list(some.values()), role=role)
+            checked(new, info=self.info, count=len(some))
+            vectors |= zip(some, new, strict=True)
+            blobs = {key: vectors[key].astype("<f4").tobytes() for key in some}
+            await asyncio.to_thread(self._file.write, blobs)
         empty = np.empty((0, self.info.dimension), dtype=np.float32)
         return np.vstack([empty, *(vectors[key] for key in keys)])
 
     async def close(self) -> None:
         await self._inner.close()
-
-    async def _embed_new(self, texts: dict[bytes, str], *, role: Role) -> dict[bytes, Vector]:
-        vectors = await self._inner.embed(list(texts.values()), role=role)
-        checked(vectors, info=self.info, count=len(texts))
-        by_key = dict(zip(texts, vectors, strict=True))
-        blobs = {key: vector.astype("<f4").tobytes() for key, vector in by_key.items()}
-        await asyncio.to_thread(self._file.write, blobs)
-        return by_key
 
     def _key(self, text: str, *, role: Role) -> bytes:
         head = f"{self.info.model_id}\0{role}\0".encode()

@@ -11,7 +11,6 @@ from lagotto.embedders.static import StaticConfig
 from lagotto.errors import ConfigError
 from lagotto.models.files import known_hashes
 
-QUANTISED = "onnx/model_quantized.onnx"
 ENGLISH = "English"
 
 FIFTY = (
@@ -36,10 +35,7 @@ def _entries(
     weights: str | None = None,
     **settings: object,
 ) -> dict[str, EmbeddingModel]:
-    """A model, and the 8-bit one that can be made from a transformer in full precision.
-
-    `tokenizer` and `weights` are the published hashes, if they are known.
-    """
+    """A model, and the 8-bit one that can be made of it; `tokenizer` and `weights` are hashes."""
     of_english = {"alphabets": ("LATIN",), "languages": ("en",)}
     coverage = of_english if languages == ENGLISH else {"languages": codes}
     config = kind.model_validate({"model_id": name, "dimension": 384, **coverage, **settings})
@@ -116,7 +112,7 @@ MODELS: dict[str, EmbeddingModel] = {
         max_tokens=128,
         pooling="mean",
         cosine_floor=0.1,
-        model_file=QUANTISED,
+        model_file="onnx/model_quantized.onnx",
         batch_tokens=1,
     ),
     **_entries(

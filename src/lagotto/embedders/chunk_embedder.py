@@ -10,9 +10,8 @@ import asyncio
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,13 +72,10 @@ class ChunkEmbedder:
         return ChunkEmbedder(self.embedder, pooling=self._pooling, headers=headers)
 
     def text_of(self, document: Document, chunk: Chunk) -> str | None:
-        """What the vector of a chunk depends on: title, headings and text; None for late pooling.
-
-        Chunks with the same text have the same vector.
-        """
+        """All that the vector of a chunk depends on: title, headings, text; None if it is late."""
         if self._pooling == "late":
             return None
-        return _header(document, chunk, headers=self._headers) + chunk.text
+        return self._header(document, chunk) + chunk.text
 
     async def embed(
         self,
@@ -163,14 +159,89 @@ class ChunkEmbedder:
         windows: list[_Window] = []
         row = 0
         for document, chunks in works:
-            planner = _Planner(document, self.embedder, headers=self._headers, first_row=row)
-            windows += planner.shared(chunks) if self._pooling == "late" else planner.single(chunks)
+            plan = self._shared if self._pooling == "late" else self._single
+            windows += plan(document, chunks, row)
             row += len(chunks)
         return windows
 
+    def _single(self, document: Document, chunks: Sequence[Chunk], row: int) -> Iterator[_Window]:
+        for number, chunk in enumerate(chunks, row):
+            # Rows have no room to lose: of a table, what a window does not take goes into another.
+            most = self._room(document, chunk) if chunk.context else self._max_tokens
+            if self._tokens(chunk) <= most:
+                yield self._window(document, Span(chunk.start, chunk.end), {number: chunk})
+            else:
+                ruler = TokenRuler(document.text, self.embedder.tokenizer)
+                yield from self._in_parts(document, chunk, number, ruler)
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+    def _shared(self, document: Document, chunks: Sequence[Chunk], row: int) -> Iterator[_Window]:
+        """Plan windows for several neighbouring chunks, with as much text around them as fits."""
+        ruler = TokenRuler(document.text, self.embedder.tokenizer)
+        number = 0
+        while number < len(chunks):
+            first = chunks[number]
+            if self._tokens(first) > self._max_tokens:
+                yield from self._in_parts(document, first, row + number, ruler)
+                number += 1
+                continue
+            room = self._room(document, first)
+            limit = ruler.forward(first.start, int(room * OWN_SHARE))
+            group = {row + number: first}
+            while (number := number + 1) < len(chunks) and chunks[number].end <= limit:
+                group[row + number] = chunks[number]
+            end = max(chunk.end for chunk in group.values())
+            # extended on both sides to the room there is, evenly if possible
+            spare = max(0, room - ruler.between(first.start, end))
+            start = ruler.backward(first.start, spare // 2)
+            wide_end = ruler.forward(end, spare - ruler.between(start, first.start))
+            start = ruler.backward(first.start, spare - ruler.between(end, wide_end))
+            yield self._window(document, Span(start, wide_end), group)
+
+    def _in_parts(
+        self, document: Document, chunk: Chunk, row: int, ruler: TokenRuler
+    ) -> Iterator[_Window]:
+        """Plan windows for the parts of a chunk that is larger than a window, of similar size."""
+        tokens = self._tokens(chunk)
+        size = math.ceil(tokens / math.ceil(tokens / self._room(document, chunk)))
+        start = chunk.start
+        while start < chunk.end:
+            end = min(max(ruler.forward(start, size), start + 1), chunk.end)
+            if document.text[start:end].strip():
+                yield self._window(document, Span(start, end), {row: chunk})
+            start = end
+
+    def _window(self, document: Document, span: Span, chunks: dict[int, Chunk]) -> _Window:
+        """The window of a span with some chunks by their rows, under the header of the first."""
+        header = self._header(document, next(iter(chunks.values())))
+        shift = len(header) - span.start
+        parts = tuple(
+            _Part(row, max(chunk.start, span.start) + shift, chunk.end + shift)
+            for row, chunk in chunks.items()
+        )
+        return _Window(header + document.text[span.start : span.end], len(header), parts)
+
+    @property
+    def _max_tokens(self) -> int:
+        return self.embedder.info.max_tokens or sys.maxsize
+
+    def _tokens(self, chunk: Chunk) -> int:
+        """The tokens that the model reads; a chunker counts other alphabets by their letters."""
+        alphabets = self.embedder.info.alphabets
+        if not alphabets or ("LATIN" in alphabets and chunk.text.isascii()):
+            return chunk.token_count
+        return self.embedder.tokenizer.count([chunk.text])[0]
+
+    def _room(self, document: Document, chunk: Chunk) -> int:
+        (header_tokens,) = self.embedder.tokenizer.count([self._header(document, chunk)])
+        return max(self._max_tokens - header_tokens - SPECIAL_TOKENS, self._max_tokens // 2)
+
+    def _header(self, document: Document, chunk: Chunk) -> str:
+        if not self._headers and chunk.text:
+            return ""
+        return in_context(document.title, "", headings=chunk.heading_path, context=chunk.context)
+
+
+class _Part(NamedTuple):
     """A chunk, or a part of one, in a window's text; `row` is the row of its vector."""
 
     row: int
@@ -178,97 +249,12 @@ class _Part:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
+class _Window(NamedTuple):
     """A text as the model reads it; its first `header` characters are not the document's text."""
 
     text: str
     header: int
     parts: tuple[_Part, ...]
-
-
-class _Planner:
-    """Plans the windows of one document."""
-
-    def __init__(
-        self, document: Document, embedder: Embedder, *, headers: bool, first_row: int
-    ) -> None:
-        self._document = document
-        self._text = document.text
-        self._tokenizer = embedder.tokenizer
-        self._alphabets = embedder.info.alphabets
-        self._max_tokens = embedder.info.max_tokens or sys.maxsize
-        self._headers = headers
-        self._first_row = first_row
-
-    def single(self, chunks: Sequence[Chunk]) -> Iterator[_Window]:
-        for number, chunk in enumerate(chunks):
-            # Rows have no room to lose: of a table, what a window does not take goes into another.
-            most = self._room(chunk) if chunk.context else self._max_tokens
-            if self._tokens(chunk) <= most:
-                yield self._window(chunk, Span(chunk.start, chunk.end), {number: chunk})
-            else:
-                yield from self._in_parts(chunk, number, TokenRuler(self._text, self._tokenizer))
-
-    def shared(self, chunks: Sequence[Chunk]) -> Iterator[_Window]:
-        """Plan windows for several neighbouring chunks, with as much text around them as fits."""
-        ruler = TokenRuler(self._text, self._tokenizer)
-        number = 0
-        while number < len(chunks):
-            first = chunks[number]
-            if self._tokens(first) > self._max_tokens:
-                yield from self._in_parts(first, number, ruler)
-                number += 1
-                continue
-            room = self._room(first)
-            limit = ruler.forward(first.start, int(room * OWN_SHARE))
-            group = {number: first}
-            while (number := number + 1) < len(chunks) and chunks[number].end <= limit:
-                group[number] = chunks[number]
-            end = max(chunk.end for chunk in group.values())
-            # extended on both sides to the room there is, evenly if possible
-            spare = max(0, room - ruler.between(first.start, end))
-            start = ruler.backward(first.start, spare // 2)
-            wide_end = ruler.forward(end, spare - ruler.between(start, first.start))
-            start = ruler.backward(first.start, spare - ruler.between(end, wide_end))
-            yield self._window(first, Span(start, wide_end), group)
-
-    def _in_parts(self, chunk: Chunk, number: int, ruler: TokenRuler) -> Iterator[_Window]:
-        """Plan windows for the parts of a chunk that is larger than a window, of similar size."""
-        tokens = self._tokens(chunk)
-        size = math.ceil(tokens / math.ceil(tokens / self._room(chunk)))
-        start = chunk.start
-        while start < chunk.end:
-            end = min(max(ruler.forward(start, size), start + 1), chunk.end)
-            if self._text[start:end].strip():
-                yield self._window(chunk, Span(start, end), {number: chunk})
-            start = end
-
-    def _window(self, first: Chunk, span: Span, chunks: dict[int, Chunk]) -> _Window:
-        header = _header(self._document, first, headers=self._headers)
-        shift = len(header) - span.start
-        parts = tuple(
-            _Part(self._first_row + number, max(chunk.start, span.start) + shift, chunk.end + shift)
-            for number, chunk in chunks.items()
-        )
-        return _Window(header + self._text[span.start : span.end], len(header), parts)
-
-    def _tokens(self, chunk: Chunk) -> int:
-        """The tokens that the model reads; a chunker counts other alphabets by their letters."""
-        if not self._alphabets or ("LATIN" in self._alphabets and chunk.text.isascii()):
-            return chunk.token_count
-        return self._tokenizer.count([chunk.text])[0]
-
-    def _room(self, chunk: Chunk) -> int:
-        header = _header(self._document, chunk, headers=self._headers)
-        (header_tokens,) = self._tokenizer.count([header])
-        return max(self._max_tokens - header_tokens - SPECIAL_TOKENS, self._max_tokens // 2)
-
-
-def _header(document: Document, chunk: Chunk, *, headers: bool) -> str:
-    if not headers and chunk.text:
-        return ""
-    return in_context(document.title, "", headings=chunk.heading_path, context=chunk.context)
 
 
 def _own(tokens: TokenVectors, window: _Window, part: _Part) -> NDArray[np.bool_]:

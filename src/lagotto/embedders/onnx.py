@@ -22,13 +22,7 @@ from lagotto.embedders.base import (
     normalised,
 )
 from lagotto.errors import ConfigError, EmbeddingError, WeightsError
-from lagotto.models.files import (
-    MODEL_FILES,
-    Installed,
-    ModelFiles,
-    own_cache,
-    read_json_object,
-)
+from lagotto.models.files import MODEL_FILES, Installed, ModelFiles, read_json_object
 from lagotto.models.onnx import ModelThreads, OnnxSession, batches_by_length, quantized
 from lagotto.models.tokenizer import HfTokenizer
 
@@ -103,10 +97,7 @@ WINDOW = 1024
 
 
 class OnnxEmbedder:
-    """Runs an ONNX model; its files are loaded on first use.
-
-    `threads` texts run in parallel, by default one per CPU up to eight.
-    """
+    """Runs an ONNX model, loaded on first use, on `threads` texts at once (see `ModelThreads`)."""
 
     def __init__(
         self, files: ModelFiles, *, config: OnnxConfig, threads: int | None = None
@@ -149,10 +140,7 @@ class OnnxEmbedder:
     async def token_vectors(
         self, texts: Sequence[str], *, role: Role = "document"
     ) -> list[TokenVectors]:
-        """Return the token vectors of each text.
-
-        EmbeddingError for a graph that pools by itself and has no token vectors.
-        """
+        """EmbeddingError for a graph that pools by itself, and so has no token vectors."""
         by_position: dict[int, TokenVectors] = {}
         shift = len(self._prefix(role))
 
@@ -237,24 +225,18 @@ MINILM = EmbeddingModel(
         variable="LAGOTTO_MINILM",
     ),
     hashes={
-        TOKENIZER: frozenset(
-            {
-                "07805d116826679de90b4edeb2222269c4b8753bc0981be4399f732b2708e904",
-                "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-            }
-        ),
-        MODEL: frozenset(
-            {
-                "2f019cf6217537cc4bfc7f5192f21dea1e18445177edaab0bc6163a813e5c7a1",
-                "6fd5d72fe4589f189f8ebc006442dbb529bb7ce38f8082112682524616046452",
-            }
-        ),
+        TOKENIZER: {
+            "07805d116826679de90b4edeb2222269c4b8753bc0981be4399f732b2708e904",
+            "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        },
+        MODEL: {
+            "2f019cf6217537cc4bfc7f5192f21dea1e18445177edaab0bc6163a813e5c7a1",
+            "6fd5d72fe4589f189f8ebc006442dbb529bb7ce38f8082112682524616046452",
+        },
     },
     optional={
-        f"{MODEL}_data": frozenset(
-            {"60c758432aa596c30a122942dfe594c457d4d713f890926f1c5f920bd496c8de"}
-        ),
-        INT8_MODEL: frozenset({"da186eb8ac1b95659190206a3baefc5168ddca2c22aba4396df5efc59b686574"}),
+        f"{MODEL}_data": {"60c758432aa596c30a122942dfe594c457d4d713f890926f1c5f920bd496c8de"},
+        INT8_MODEL: {"da186eb8ac1b95659190206a3baefc5168ddca2c22aba4396df5efc59b686574"},
     },
     config=CONFIG,
 )
@@ -283,16 +265,6 @@ def minilm_int8(folder: str = "") -> OnnxEmbedder:
     Where lagotto-minilm is not installed, the 8-bit file is created from the published one on first
     use, in Lagotto's cache folder.
     """
-    return INT8_CONFIG.create(minilm_int8_files(folder))
-
-
-def minilm_files(folder: Path | str = "") -> ModelFiles:
-    origin = MINILM.find(Path(folder) if folder else None)
-    return lambda path: MINILM.verified(path, origin)
-
-
-def minilm_int8_files(folder: Path | str = "") -> ModelFiles:
-    """The published tokenizer, and the 8-bit model: shipped, or a copy of the published one."""
     origin = MINILM.find(Path(folder) if folder else None)
 
     def file(path: str) -> Path:
@@ -301,6 +273,11 @@ def minilm_int8_files(folder: Path | str = "") -> ModelFiles:
         if (origin / INT8_MODEL).is_file():
             return MINILM.verified(INT8_MODEL, origin)
         full = partial(MINILM.verified, MODEL, origin)
-        return quantized(full, name=MINILM_INT8.name, cache=own_cache())
+        return quantized(full, name=MINILM_INT8.name)
 
-    return file
+    return INT8_CONFIG.create(file)
+
+
+def minilm_files(folder: Path | str = "") -> ModelFiles:
+    origin = MINILM.find(Path(folder) if folder else None)
+    return lambda path: MINILM.verified(path, origin)

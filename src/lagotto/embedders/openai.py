@@ -69,11 +69,7 @@ class OpenAIEmbedder:
     """
 
     def __init__(
-        self,
-        config: OpenAIConfig,
-        *,
-        api_key: str | None = None,
-        retry: RetryPolicy | None = None,
+        self, config: OpenAIConfig, *, api_key: str | None = None, retry: RetryPolicy | None = None
     ) -> None:
         self.config = config
         self.info = config.info

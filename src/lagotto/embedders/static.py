@@ -98,10 +98,7 @@ class StaticEmbedder:
 
 
 class StaticTable:
-    """The vectors of all tokens.
-
-    A text without a known token gets the mean of the table: it is near to nothing in particular.
-    """
+    """The vectors of all tokens; a text without any of them gets their mean, near to nothing."""
 
     def __init__(self, path: Path) -> None:
         tensors = read_tensors(path)

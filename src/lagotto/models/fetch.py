@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import re
@@ -13,14 +14,15 @@ import tarfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from lagotto.documents import Record
@@ -33,9 +35,8 @@ from lagotto.models.files import (
     check_hash,
     hash_of,
     models_folder,
-    own_cache,
 )
-from lagotto.models.http import RETRIED, RetryPolicy, without_credentials
+from lagotto.models.http import RETRIED, RetryableError, RetryPolicy, without_credentials
 from lagotto.models.onnx import check_quantizer, quantize, quantized
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def fetch_model(
         full = known_model(model.quantised_from)
         folder = fetch_model(full.name, source=source, progress=progress)
         graph = partial(full.verified, MODEL_FILES[0], folder)
-        return quantized(graph, name=model.name, cache=own_cache()).parent
+        return quantized(graph, name=model.name).parent
     if model.installed and source is None and model.state() == "present":
         return model.find()
     if not model.is_intact():
@@ -175,7 +176,7 @@ def _source(model: KnownModel, origin: str | None, progress: Progress | None) ->
     if origin and "://" not in origin:
         path = Path(origin)
         if path.is_dir():
-            return str(path.resolve()), partial(_open_folder, model, path)
+            return str(path.resolve()), lambda _: nullcontext(partial(_copy, model, path))
         if path.is_file() and model.archive:
             return str(path.resolve()), partial(_open_archive, model, model.archive, path)
         raise ConfigError(
@@ -191,20 +192,15 @@ def _source(model: KnownModel, origin: str | None, progress: Progress | None) ->
     return address, partial(_open_hub, model, address, progress)
 
 
-@contextmanager
-def _open_folder(model: KnownModel, folder: Path, _work: Path) -> Iterator[GetFile]:
-    def get(path: str, part: Path) -> None:
-        flat = Path(path).name
-        names = MODEL_FILES if path in MODEL_FILES else tuple(dict.fromkeys((path, flat)))
-        file = next((folder / name for name in names if (folder / name).is_file()), None)
-        if file is None:
-            raise WeightsError(
-                f"{folder} has no {' or '.join(names)}, which {model.name} needs; give a folder "
-                f"with the files of {model.repository or model.name}"
-            )
-        shutil.copyfile(file, part)
-
-    yield get
+def _copy(model: KnownModel, folder: Path, path: str, part: Path) -> None:
+    names = MODEL_FILES if path in MODEL_FILES else tuple(dict.fromkeys((path, Path(path).name)))
+    file = next((folder / name for name in names if (folder / name).is_file()), None)
+    if file is None:
+        raise WeightsError(
+            f"{folder} has no {' or '.join(names)}, which {model.name} needs; give a folder "
+            f"with the files of {model.repository or model.name}"
+        )
+    shutil.copyfile(file, part)
 
 
 @contextmanager
@@ -232,14 +228,10 @@ def _open_archive(
     with zipfile.ZipFile(file) if file.suffix == ".whl" else tarfile.open(file) as opened:
 
         def get(path: str, part: Path) -> None:
-            name = f"{archive.folder}/{Path(path).name}"
-            member: IO[bytes] | None
-            if isinstance(opened, zipfile.ZipFile):
-                member = opened.open(name)
-            else:
-                member = opened.extractfile(name)
+            read = opened.open if isinstance(opened, zipfile.ZipFile) else opened.extractfile
+            member = read(f"{archive.folder}/{Path(path).name}")
             if member is None:
-                raise KeyError(name)
+                raise KeyError(path)
             with member:
                 part.write_bytes(member.read(_most_bytes(model)))
 
@@ -302,7 +294,8 @@ def _quantised(model: KnownModel, work: Path) -> Path:
 def _try_out(model: KnownModel, work: Path) -> None:
     """Run the model; files that can't be run are deleted: the next call fetches them again."""
     try:
-        model.try_out(work)
+        with ThreadPoolExecutor(1) as thread:  # this one may have an event loop
+            thread.submit(asyncio.run, model.run_once(work)).result()
     except LagottoError as exc:
         for path in model.hashes:
             (work / path).unlink(missing_ok=True)
@@ -372,10 +365,6 @@ def hub_client() -> httpx.Client:
     )
 
 
-class _InterruptedTransferError(Exception):
-    """A failure that is worth another try."""
-
-
 @dataclass(frozen=True, slots=True)
 class Transfer:
     """One file on its way from `url` to `target`; beside it is the ETag of what has arrived so far.
@@ -392,14 +381,11 @@ class Transfer:
     report: Callable[[int, int | None], None] | None = None
 
     def run(self, *, retry: RetryPolicy = RETRY) -> str | None:
-        """Return the file's SHA-256 if the hub says it.
-
-        Failures are WeightsErrors; passing ones are retried first.
-        """
+        """Return the file's SHA-256 if the hub says it; failures that may pass are retried."""
         for failures in range(1, retry.tries + 1):
             try:
                 return self._try()
-            except _InterruptedTransferError as problem:
+            except RetryableError as problem:
                 if failures == retry.tries:
                     raise WeightsError(
                         f"can't download {self._label}: {problem} (try {failures} of "
@@ -441,7 +427,7 @@ class Transfer:
         except httpx.TooManyRedirects as exc:
             raise WeightsError(f"{self._label} redirects too often") from exc
         except httpx.TransportError as exc:
-            raise _InterruptedTransferError(str(exc) or type(exc).__name__) from exc
+            raise RetryableError(str(exc) or type(exc).__name__) from exc
         except OSError as exc:
             raise WeightsError(
                 f"can't write {self.target}: {exc}; free some space, or set LAGOTTO_MODELS to "
@@ -460,9 +446,9 @@ class Transfer:
             )
         if status == 416 or (status == 206 and not sent.startswith(f"bytes {arrived}-")):
             self._discard()  # what has arrived can't be continued
-            raise _InterruptedTransferError(f"the hub answered {status} to a range ({sent})")
+            raise RetryableError(f"the hub answered {status} to a range ({sent})")
         if status in RETRIED:
-            raise _InterruptedTransferError(f"the hub answered {status}")
+            raise RetryableError(f"the hub answered {status}")
         if status not in (200, 206):
             raise WeightsError(
                 f"{self._label} answered {status} {response.reason_phrase}; check the address of "
@@ -489,7 +475,7 @@ class Transfer:
                 if self.report:
                     self.report(arrived, total)
         if total is not None and arrived != total:
-            raise _InterruptedTransferError(f"{arrived} of {total} bytes arrived")
+            raise RetryableError(f"{arrived} of {total} bytes arrived")
         self._etag_file.unlink(missing_ok=True)
 
     def _discard(self) -> None:

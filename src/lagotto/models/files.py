@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
@@ -10,7 +9,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -149,12 +147,14 @@ class KnownModel(Record):
     that not every build has. It is fetched from `repository` on the hub, or out of `archive`;
     `megabytes` is the approximate size of what a hub sends, `quantised_from` the model in full
     precision that it is made from. `good_for` says in a line when to choose it, with figures. Each
-    family has a subclass, with the configuration to run the model.
+    family has a subclass, with a configuration to run the model.
     """
 
     kind: ClassVar[Literal["embedder", "reranker"]]
     own_weights: ClassVar[str]
     """How a user names files of their own."""
+    described: ClassVar[frozenset[str]]
+    """The settings of its configuration that are shown to a user."""
 
     name: str
     repository: str | None = None
@@ -167,6 +167,7 @@ class KnownModel(Record):
     good_for: str = ""
     quantised_from: str | None = None
     installed: Installed | None = None
+    config: Record
 
     def eight_bit(self, config: Record) -> Self:
         """The 8-bit model that can be made from this one; no hash of its graph is published."""
@@ -280,18 +281,9 @@ class KnownModel(Record):
             f"weights as {self.own_weights}"
         )
 
-    def described(self) -> dict[str, Any]:
-        """What its configuration says to a user."""
-        raise NotImplementedError
-
     async def run_once(self, folder: Path) -> None:
         """Run the model with the files in `folder`; LagottoError if it can't be run."""
         raise NotImplementedError
-
-    def try_out(self, folder: Path) -> None:
-        """Call `run_once` in a thread of its own: this one may have an event loop."""
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, self.run_once(folder)).result()
 
 
 def check_hash(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from lagotto.documents import Record
+from lagotto.documents import Record, in_utc
 from lagotto.errors import LagottoError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class JsonService:
         for failures in range(1, self._retry.tries + 1):
             try:
                 return await self._post_once(path, payload)
-            except _RetryableError as problem:
+            except RetryableError as problem:
                 wait = problem.retry_after
                 if wait is None:
                     wait = self._retry.wait(failures)
@@ -137,12 +137,12 @@ class JsonService:
             raise self._failure(f"{url} is not a valid URL: {exc}") from exc
         except httpx.TransportError as exc:
             reason = str(exc) or type(exc).__name__
-            raise _RetryableError(f"no answer from {url}: {self._without_key(reason)}") from exc
+            raise RetryableError(f"no answer from {url}: {self._without_key(reason)}") from exc
         status = response.status_code
         if not response.is_success:
             problem = f"{url} answered {status}: {self._without_key(_message(response))}"
             if status in RETRIED:
-                raise _RetryableError(problem, response=response)
+                raise RetryableError(problem, response=response)
             raise self._failure(problem, status=status)
         try:
             return response.json()
@@ -156,7 +156,7 @@ class JsonService:
         return text.replace(self._api_key, "***") if self._api_key else text
 
 
-class _RetryableError(Exception):
+class RetryableError(Exception):
     """A failure that is worth another try."""
 
     def __init__(self, message: str, *, response: httpx.Response | None = None) -> None:
@@ -171,12 +171,10 @@ def _retry_after(value: str | None) -> float | None:
         return None
     with suppress(ValueError):
         return max(0.0, float(value))
-    try:
-        moment = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (aware - datetime.now(UTC)).total_seconds())
+    with suppress(ValueError):
+        moment = in_utc(parsedate_to_datetime(value))
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    return None
 
 
 def _message(response: httpx.Response) -> str:
@@ -192,10 +190,7 @@ def _message(response: httpx.Response) -> str:
 
 
 def runs(costs: Sequence[int], *, room: int, most: int | None = None) -> Iterator[range]:
-    """Ranges of at most `most` consecutive items that fit in `room`.
-
-    An item that is too large is alone.
-    """
+    """Ranges of at most `most` consecutive items that fit in `room`; a larger item is alone."""
     start = used = 0
     for index, cost in enumerate(costs):
         if index > start and (used + cost > room or index - start == most):

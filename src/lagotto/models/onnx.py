@@ -9,24 +9,23 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto._internal.concurrency import available_cpus, run_all
+from lagotto._internal.concurrency import Lazy, available_cpus, run_all
 from lagotto.errors import ConfigError, LagottoError, WeightsError
-from lagotto.models.files import sha256_of
+from lagotto.models.files import own_cache, sha256_of
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
 log = logging.getLogger(__name__)
 
-P = ParamSpec("P")
+Arguments = TypeVarTuple("Arguments")
 T = TypeVar("T")
 
 DIGITS = 32
@@ -58,33 +57,25 @@ class ModelThreads:
     def __init__(self, name: str, count: int | None) -> None:
         if count is not None and count < 1:
             raise ConfigError(f"threads is {count}; it must be 1 or more")
-        self._name = name
         self._count = count or min(available_cpus(), MOST_THREADS)
-        self._pool = self._new_pool()
+        self._pool = Lazy(lambda: ThreadPoolExecutor(self._count, thread_name_prefix=name))
 
     def start(self, work: Callable[[], object]) -> None:
         """Start `work` beside other work; what fails there fails again where it is needed."""
-        self._pool.submit(work)
+        self._pool().submit(work)
 
-    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        call = partial(work, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+    async def run(self, work: Callable[[*Arguments], T], *args: *Arguments) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool(), work, *args)
 
     async def run_all(self, batches: Iterable[T], work: Callable[[T], None]) -> None:
         """Run `work` on every batch, in order, as many at a time as there are threads."""
-
-        async def run(batch: T) -> None:
-            await self.run(work, batch)
-
-        await run_all(batches, run, workers=self._count)
+        await run_all(batches, lambda batch: self.run(work, batch), workers=self._count)
 
     async def close(self) -> None:
         """End the threads; the next call starts new ones."""
-        pool, self._pool = self._pool, self._new_pool()
+        pool = self._pool()
+        self._pool.drop()
         await asyncio.to_thread(pool.shutdown)
-
-    def _new_pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self._count, thread_name_prefix=self._name)
 
 
 class OnnxSession:
@@ -98,10 +89,8 @@ class OnnxSession:
         self, path: Path, *, unusable: type[LagottoError], failed: type[LagottoError]
     ) -> None:
         import onnxruntime
-        from onnxruntime.capi import onnxruntime_pybind11_state as failures
 
         self._failed = failed
-        self._run_failures = (failures.Fail, failures.InvalidArgument, failures.RuntimeException)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
@@ -113,13 +102,7 @@ class OnnxSession:
             self._session = onnxruntime.InferenceSession(
                 str(path), options, providers=["CPUExecutionProvider"]
             )
-        except (
-            *self._run_failures,
-            failures.InvalidGraph,
-            failures.InvalidProtobuf,
-            failures.NoSuchFile,
-            failures.NotImplemented,
-        ) as exc:
+        except Exception as exc:  # each kind of failure has a class of its own, without a base
             raise unusable(f"can't load {path} as an ONNX model: {exc}") from exc
         self._output = self._session.get_outputs()[0].name
         self._inputs = [item.name for item in self._session.get_inputs()]
@@ -131,10 +114,7 @@ class OnnxSession:
             )
 
     def run(self, texts: Sequence[Encoding]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Return the first output, with one row per text, and the attention mask.
-
-        The mask is 1 for a token, 0 for padding: (texts, tokens).
-        """
+        """Return the first output, a row per text, and the mask: 1 for a token, 0 for padding."""
         shape = (len(texts), max(len(text) for text in texts))
         ids, mask, types = (np.zeros(shape, dtype=np.int64) for _ in range(3))
         for row, text in enumerate(texts):
@@ -145,16 +125,13 @@ class OnnxSession:
         try:
             feeds = {name: arrays[name] for name in self._inputs}
             output = self._session.run([self._output], feeds)[0]
-        except self._run_failures as exc:
+        except Exception as exc:
             raise self._failed(f"the model failed on an input of {shape[1]} tokens: {exc}") from exc
         return np.asarray(output, dtype=np.float32), mask
 
 
 def batches_by_length(encodings: Sequence[Encoding], *, budget: int) -> Iterator[list[int]]:
-    """Group texts of similar length, longest first, into batches of at most `budget` tokens.
-
-    Batches are the indices of their texts; padding counts.
-    """
+    """Indices of texts of similar length, longest first; padded, a batch has `budget` tokens."""
     order = sorted(range(len(encodings)), key=lambda index: -len(encodings[index]))
     while order:
         size = max(1, budget // max(1, len(encodings[order[0]])))
@@ -162,12 +139,13 @@ def batches_by_length(encodings: Sequence[Encoding], *, budget: int) -> Iterator
         yield chosen
 
 
-def quantized(source: Callable[[], Path], *, name: str, cache: Path) -> Path:
-    """Return the 8-bit copy `name` in the folder `cache`, created from `source()` if missing.
+def quantized(source: Callable[[], Path], *, name: str) -> Path:
+    """Return the 8-bit copy `name` in Lagotto's cache, created from `source()` if missing.
 
     The file's name ends in a hash of its content: one rename publishes it whole, and a damaged
     copy is detected, removed and created again.
     """
+    cache = own_cache()
     for path in sorted(cache.glob(f"{name}.{'[0-9a-f]' * DIGITS}.onnx")):
         if path.name == _file_name(name, path):
             return path

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import AliasChoices, Field, FiniteFloat, TypeAdapter
@@ -21,18 +20,9 @@ ROUNDING = 1e-3
 """Tolerance at the ends of a scale, for rounding errors of the service."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """The request format of a service: the key for the texts, and how many it accepts."""
-
-    texts: str
-    max_texts: int
-    extra: Mapping[str, object]
-
-
-COMMON = Dialect(texts="documents", max_texts=100, extra={})
-TEI = Dialect(texts="texts", max_texts=32, extra={"truncate": True})
-"""Text Embeddings Inference: by default it rejects longer lists and texts that are too long."""
+MOST_TEXTS = {"documents": 100, "texts": 32}
+"""The most texts of a request, by their key in it. The second is that of Text Embeddings Inference
+(TEI), which by default rejects longer lists, and texts that are too long."""
 
 
 class ApiReranker:
@@ -58,7 +48,7 @@ class ApiReranker:
         self.model = model
         self.scale = scale
         self._title = title
-        self._dialect = COMMON
+        self._field = "documents"
         self._service = JsonService(
             base_url, api_key=api_key, retry=retry, connections=CONNECTIONS, failure=RerankError
         )
@@ -79,15 +69,15 @@ class ApiReranker:
             storable(in_context(one.title if self._title else None, one.text, context=one.context))
             for one in candidates
         ]
-        dialect = self._dialect
+        key = self._field
         try:
-            scores = await self._scores(storable(query), texts, dialect, top_n)
+            scores = await self._scores(storable(query), texts, key, top_n)
         except RerankError as problem:
             wants_texts = problem.status in (400, 422) and "texts" in str(problem)
-            if dialect is TEI or not wants_texts:
+            if key == "texts" or not wants_texts:
                 raise
-            scores = await self._scores(storable(query), texts, TEI, top_n)
-            self._dialect = TEI
+            scores = await self._scores(storable(query), texts, "texts", top_n)
+            self._field = "texts"
         missing = scores.count(None)
         note = f"{self.model} left out {missing} of {len(texts)} passages, which are dropped"
         verdicts = [None if score is None else Verdict(score) for score in scores]
@@ -97,19 +87,21 @@ class ApiReranker:
         await self._service.close()
 
     async def _scores(
-        self, query: str, texts: list[str], dialect: Dialect, top_n: int
+        self, query: str, texts: list[str], key: str, top_n: int
     ) -> list[float | None]:
         scores: list[float | None] = [None] * len(texts)
+        most = MOST_TEXTS[key]
 
         async def request(start: int) -> None:
-            some = texts[start : start + dialect.max_texts]
-            body = {"model": self.model, "query": query, dialect.texts: some, "top_n": top_n}
-            answer = await self._service.post("/rerank", {**body, **dialect.extra})
+            some = texts[start : start + most]
+            body = {"model": self.model, "query": query, key: some, "top_n": top_n}
+            extra = {"truncate": True} if key == "texts" else {}
+            answer = await self._service.post("/rerank", {**body, **extra})
             batch_scores = _read_scores(answer, count=len(some), scale=self.scale, model=self.model)
             for index, score in batch_scores.items():
                 scores[start + index] = score
 
-        await run_all(range(0, len(texts), dialect.max_texts), request, workers=CONNECTIONS)
+        await run_all(range(0, len(texts), most), request, workers=CONNECTIONS)
         return scores
 
 

@@ -111,10 +111,7 @@ def mapped(scores: Sequence[float], fused: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The judgement of one candidate; `score` is on the reranker's own scale.
-
-    `evidence` is the span of the candidate's text that the reranker quotes, if it quotes one.
-    """
+    """The judgement of a candidate: its score on the reranker's own scale, the span it quotes."""
 
     score: float
     answerable: bool | None = None
@@ -173,12 +170,10 @@ class Reranker(Protocol):
 
         Two rerankers with the same id give the same verdicts.
         """
-        ...
 
     @property
     def scale(self) -> ScoreScale:
         """The meaning of the scores."""
-        ...
 
     @property
     def reads_only_text(self) -> bool:
@@ -187,15 +182,12 @@ class Reranker(Protocol):
         That is its title, headings, text and language: not its scores, and not the other
         candidates. Only such verdicts can be cached.
         """
-        ...
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         """Return a verdict for each candidate."""
-        ...
 
     async def close(self) -> None:
         """Free memory, threads and connections; closing twice is allowed."""
-        ...
 
 
 def stops_in_time(reranker: Reranker) -> bool:

@@ -10,7 +10,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -135,10 +135,27 @@ class CrossEncoderReranker:
         self._loaded.drop()
         await self._threads.close()
 
+    @native_panics("the tokenizer of the cross-encoder", RerankError)
     def _pairs(self, query: str, candidates: Sequence[Candidate]) -> list[tuple[int, Encoding]]:
+        """The query with each passage, or the best windows of it, by the index of the candidate."""
         tokenizer, _ = self._loaded()
-        with native_panics("the tokenizer of the cross-encoder", RerankError):
-            return [*_pairs(tokenizer, query, candidates, max_tokens=self.config.max_tokens)]
+        room = self.config.max_tokens - tokenizer.num_special_tokens_to_add(True)
+        (question,) = tokenizer.encode_batch([query], add_special_tokens=False)
+        question.truncate(room // 2)  # at most half of a pair
+        room -= len(question)
+        texts = [
+            storable(in_context(one.title, one.text, context=one.context)) for one in candidates
+        ]
+        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+        pairs = []
+        for index, (one, encoding) in enumerate(zip(candidates, encodings, strict=True)):
+            read = [encoding]
+            if len(encoding) > room:
+                read = _windows(tokenizer, one, room=room, query_ids=set(question.ids))
+            for window in read:
+                window.truncate(room)
+                pairs.append((index, tokenizer.post_process(question, window)))
+        return pairs
 
     def _score(self, encoding: Encoding) -> float:
         _, session = self._loaded()
@@ -155,28 +172,6 @@ class CrossEncoderReranker:
         tokenizer = load_tokenizer(self._files(TOKENIZER), unusable=RerankError)
         model = self._files(self.config.model_file)
         return tokenizer, OnnxSession(model, unusable=RerankError, failed=RerankError)
-
-
-def _pairs(
-    tokenizer: Tokenizer, query: str, candidates: Sequence[Candidate], *, max_tokens: int
-) -> Iterator[tuple[int, Encoding]]:
-    """The query, at most half of a pair, with each passage or the best windows of it.
-
-    Each pair comes with the index of its candidate.
-    """
-    room = max_tokens - tokenizer.num_special_tokens_to_add(True)
-    (question,) = tokenizer.encode_batch([query], add_special_tokens=False)
-    question.truncate(room // 2)
-    room -= len(question)
-    texts = [storable(in_context(one.title, one.text, context=one.context)) for one in candidates]
-    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
-    for index, (one, encoding) in enumerate(zip(candidates, encodings, strict=True)):
-        read = [encoding]
-        if len(encoding) > room:
-            read = _windows(tokenizer, one, room=room, query_ids=set(question.ids))
-        for window in read:
-            window.truncate(room)
-            yield index, tokenizer.post_process(question, window)
 
 
 def _windows(
@@ -284,6 +279,7 @@ class CrossEncoderModel(KnownModel):
 
     kind: ClassVar[Literal["embedder", "reranker"]] = "reranker"
     own_weights: ClassVar[str] = "cross-encoder:FOLDER"
+    described: ClassVar[frozenset[str]] = frozenset({"max_tokens", "alphabets"})
     config: CrossEncoderConfig
 
     def create(self, *, blend: bool = True, max_tokens: int | None = None) -> CrossEncoderReranker:
@@ -297,9 +293,6 @@ class CrossEncoderModel(KnownModel):
         return CrossEncoderReranker(
             lambda path: self.verified(path, folder), config=config, blend=blend
         )
-
-    def described(self) -> dict[str, Any]:
-        return self.config.model_dump(mode="json", include={"max_tokens", "alphabets"})
 
     async def run_once(self, folder: Path) -> None:
         reranker = CrossEncoderReranker(folder.joinpath, config=self.config)

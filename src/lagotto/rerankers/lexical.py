@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import Any
 
 import numpy as np
@@ -57,26 +57,17 @@ WINDOW = 32
 
 
 @dataclass(frozen=True, slots=True)
-class QueryWords:
-    """The words of a query, as index terms of one language.
-
-    `terms` are all of them in order; `numbers` maps the distinct content words to 0, 1, 2, ...
-    Stop words count as content only if there is nothing else.
-    """
-
-    terms: Sequence[str]
-    numbers: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class Matches:
-    """The query's content words in a passage.
+    """The query's content words in a passage, as index terms of its language.
 
-    `offsets` has the word offset and the number of each match in the text, in order; `numbers`
-    those of the words in text or title.
+    `query` has all terms of the query in order, `words` maps its distinct content words to 0, 1, 2,
+    ...; stop words are content only if there is nothing else. `offsets` has the word offset and the
+    number of each match in the `terms` of the text, in order; `numbers` those of the words in text
+    or title.
     """
 
-    words: QueryWords
+    query: Sequence[str]
+    words: Mapping[str, int]
     terms: Sequence[str]
     offsets: Sequence[tuple[int, int]]
     numbers: frozenset[int]
@@ -84,22 +75,22 @@ class Matches:
 
 def match(query: str, candidates: Sequence[Candidate]) -> list[Matches]:
     """Match each candidate, analysed in its own language."""
-    words: dict[str | None, QueryWords] = {}
+    queries: dict[str | None, tuple[Sequence[str], Mapping[str, int]]] = {}
     for language in {one.language for one in candidates}:
         content = content_terms(query_terms(query, [language]))
         variants = dict.fromkeys(variant for word in content for variant in word.variants)
-        numbers = {term: number for number, term in enumerate(variants)}
-        words[language] = QueryWords(analyze(query, language), numbers)
-    return [_matches(words[one.language], one) for one in with_checkpoints(candidates)]
+        words = {term: number for number, term in enumerate(variants)}
+        queries[language] = analyze(query, language), words
+    return [_matches(*queries[one.language], one) for one in with_checkpoints(candidates)]
 
 
-def _matches(words: QueryWords, candidate: Candidate) -> Matches:
+def _matches(query: Sequence[str], words: Mapping[str, int], candidate: Candidate) -> Matches:
     terms = analyze(candidate.text, candidate.language)
-    numbers = words.numbers
-    offsets = [(offset, numbers[term]) for offset, term in enumerate(terms) if term in numbers]
+    offsets = [(offset, words[term]) for offset, term in enumerate(terms) if term in words]
     title = analyze(candidate.title or "", candidate.language)
-    in_title = frozenset(numbers[term] for term in title if term in numbers)
-    return Matches(words, terms, offsets, in_title.union(number for _, number in offsets))
+    in_title = frozenset(words[term] for term in title if term in words)
+    numbers = in_title.union(number for _, number in offsets)
+    return Matches(query, words, terms, offsets, numbers)
 
 
 def idf_weights(matches: Sequence[Matches]) -> list[Numbers]:
@@ -109,12 +100,10 @@ def idf_weights(matches: Sequence[Matches]) -> list[Numbers]:
     """
     holders: dict[str, int] = {}
     for one in with_checkpoints(matches):
-        for term, number in one.words.numbers.items():
+        for term, number in one.words.items():
             holders[term] = holders.get(term, 0) + (number in one.numbers)
     idf = {term: 1 + np.log((len(matches) + 1) / (count + 1)) for term, count in holders.items()}
-    return [
-        np.array([idf[term] for term in one.words.numbers]) for one in with_checkpoints(matches)
-    ]
+    return [np.array([idf[term] for term in one.words]) for one in with_checkpoints(matches)]
 
 
 class LinearWeights(Record):
@@ -161,8 +150,6 @@ class LexicalReranker(LocalReranker):
         self.id = f"lexical#{self._weights.id}"
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        if not candidates:
-            return Judgement([])
         features = await in_thread(lexical_features, query, candidates)
         return self._weights.judgement(features, LEXICAL_FEATURES)
 
@@ -173,21 +160,17 @@ lexical = without_parameters("lexical", LexicalReranker)
 def lexical_features(query: str, candidates: Sequence[Candidate]) -> Numbers:
     matches = match(query, candidates)
     weighted = zip(candidates, matches, idf_weights(matches), strict=True)
-    rows = [
-        _features(candidate.score, one, weights)
-        for candidate, one, weights in with_checkpoints(weighted)
-    ]
+    rows = list(starmap(_features, with_checkpoints(weighted)))
     return np.array(rows, dtype=np.float64).reshape(len(candidates), len(LEXICAL_FEATURES))
 
 
-def _features(fused: float, matches: Matches, weights: Numbers) -> list[float]:
+def _features(candidate: Candidate, matches: Matches, weights: Numbers) -> list[float]:
     shares = (weights / weights.sum()).tolist() if len(weights) else []
     counts = Counter(number for _, number in matches.offsets).items()
-    pairs, there = list(pairwise(matches.words.terms)), set(pairwise(matches.terms))
-    numbers = matches.words.numbers.items()
-    digits = [number for term, number in numbers if any(map(str.isdigit, term))]
+    pairs, there = list(pairwise(matches.query)), set(pairwise(matches.terms))
+    digits = [number for term, number in matches.words.items() if any(map(str.isdigit, term))]
     values = {
-        "fused": fused,
+        "fused": candidate.score,
         "coverage": sum(shares[number] for number in sorted(matches.numbers)),
         "close": _best_window(matches.offsets, shares, CLOSE),
         "near": _best_window(matches.offsets, shares, NEAR),
@@ -317,7 +300,7 @@ class OverlapReranker(LocalReranker):
 
     def _shares(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
         matches = match(query, candidates)
-        equal = [np.ones(len(one.words.numbers)) for one in matches]
+        equal = [np.ones(len(one.words)) for one in matches]
         weights = idf_weights(matches) if self.idf else equal
         return [
             float(weight[sorted(one.numbers)].sum() / weight.sum()) if len(weight) else 0.0

@@ -126,26 +126,21 @@ class Prompt:
 
 
 def build_prompt(
-    query: str,
-    candidates: Sequence[Candidate],
-    *,
-    rubric: Rubric,
-    max_text_chars: int,
-    chance: Random,
+    query: str, candidates: Sequence[Candidate], *, config: LlmConfig, chance: Random
 ) -> Prompt:
     """Build a prompt that asks for a verdict on each candidate; `chance` generates code and ids."""
     code = f"{chance.getrandbits(64):016x}"
     numbers = chance.sample(range(16**6), len(candidates))
     named = {f"p{number:06x}": one for number, one in zip(numbers, candidates, strict=True)}
     frames = [
-        framed(candidate, name=name, code=code, max_text_chars=max_text_chars)
+        framed(candidate, name=name, code=code, max_text_chars=config.max_text_chars)
         for name, candidate in named.items()
     ]
     user = USER.format(
         code=code, query=storable(query), passages="\n\n".join(frames), ids=", ".join(named)
     )
     messages = [
-        {"role": "system", "content": SYSTEM.format(rules=rubric.rules)},
+        {"role": "system", "content": SYSTEM.format(rules=RUBRICS[config.rubric].rules)},
         {"role": "user", "content": user},
     ]
     return Prompt(messages=messages, candidates=named)
@@ -168,10 +163,7 @@ def framed(candidate: Candidate, *, name: str, code: str, max_text_chars: int) -
 
 
 def trimmed(text: str, limit: int) -> str:
-    """At most the first `limit` characters of `text`, cut between words.
-
-    Without a word boundary near the limit the text is cut at the limit.
-    """
+    """At most the first `limit` characters of `text`, cut between words if one ends near there."""
     if len(text) <= limit:
         return text
     last_word = _LAST_WORD.search(text[: limit + 1])
@@ -214,13 +206,14 @@ class _Item(BaseModel):
 
 
 def read_answer(
-    answer: object, *, candidates: Mapping[str, Candidate], scale: ScoreScale, model: str
+    answer: object, *, candidates: Mapping[str, Candidate], config: LlmConfig
 ) -> dict[str, Verdict]:
     """Read the valid verdicts in a chat completion, by the ids of the candidates.
 
     Unknown ids and scores off the scale are ignored. RerankError if no verdict is valid, or if a
     candidate has two, since either could be the one that was meant.
     """
+    model, scale = config.model, RUBRICS[config.rubric].scale
     try:
         message = _Completion.model_validate(answer).message
     except ValidationError as exc:
@@ -404,12 +397,7 @@ class LlmReranker:
             prompt = self._prompt(query, [candidates[index] for index in waiting], attempt)
             answer = await self._answer(prompt)
             try:
-                batch = read_answer(
-                    answer,
-                    candidates=prompt.candidates,
-                    scale=self.scale,
-                    model=self.config.model,
-                )
+                batch = read_answer(answer, candidates=prompt.candidates, config=self.config)
             except RerankError as exc:
                 batch, problem = {}, exc
             names = zip(waiting, prompt.candidates, strict=True)
@@ -432,13 +420,7 @@ class LlmReranker:
         """
         subject = json.dumps([query, [one.text for one in candidates], attempt]).encode()
         digest = hashlib.blake2b(subject, key=self._secret).digest()
-        return build_prompt(
-            query,
-            candidates,
-            rubric=self._rubric,
-            max_text_chars=self.config.max_text_chars,
-            chance=Random(digest),
-        )
+        return build_prompt(query, candidates, config=self.config, chance=Random(digest))
 
     async def _answer(self, prompt: Prompt) -> object:
         """Request a completion that is as reproducible as the service allows.

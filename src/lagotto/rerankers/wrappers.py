@@ -124,12 +124,11 @@ class CachedReranker(_WrappedReranker):
         if self._file and missing:
             try:
                 texts = await asyncio.to_thread(self._file.read, missing)
+                for key, text in texts.items():
+                    with suppress(ValidationError):  # another version wrote it in another form
+                        by_key[key] = _VERDICT.validate_json(text)
             except RerankError as exc:
                 notes.append(str(exc))
-                texts = {}
-            for key, text in texts.items():
-                with suppress(ValidationError):  # another version wrote it in another form
-                    by_key[key] = _VERDICT.validate_json(text)
         self._store(by_key)
         return by_key
 
@@ -213,10 +212,7 @@ class FallbackReranker:
 
 
 class GatedReranker(_WrappedReranker):
-    """Skips `inner` if the best fused score leads the one at `rank` by `margin` or more.
-
-    With such a clear lead the fused order stands, at no cost.
-    """
+    """Keeps the fused order if its best score leads that at `rank` by `margin`, or asks `inner`."""
 
     def __init__(self, inner: Reranker, *, margin: float = 0.1, rank: int = 2) -> None:
         if not 0 < margin <= 1:

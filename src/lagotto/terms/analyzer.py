@@ -49,7 +49,8 @@ def analyze(text: str, language: str | None = None) -> list[str]:
     language or a stemmer for it, words are not stemmed. Identifiers are split into their parts, in
     order: a phrase search for the parts finds the identifier.
     """
-    return list(map(term_maker(language), words(text, language_of(language))))
+    code = language_of(language)
+    return list(map(term_maker(code), words(text, code)))
 
 
 def query_terms(text: str, languages: Sequence[str | None] = (None,)) -> list[QueryTerm]:
@@ -63,12 +64,12 @@ def query_terms(text: str, languages: Sequence[str | None] = (None,)) -> list[Qu
 @lru_cache(maxsize=64)  # a search analyses its query several times
 def _query_terms(text: str, tags: tuple[str | None, ...]) -> tuple[QueryTerm, ...]:
     surface = words(text)
-    stops = stop_words(_query_language(surface, tags))
+    stops = stop_words(query_language(text, tags))
     rows = zip(
         surface,
         *(
-            analyze(text, tag) if language_of(tag) in DOTLESS else map(term_maker(tag), surface)
-            for tag in tags
+            analyze(text, code) if code in DOTLESS else map(term_maker(code), surface)
+            for code in map(language_of, tags)
         ),
         strict=True,
     )
@@ -83,15 +84,9 @@ def _query_terms(text: str, tags: tuple[str | None, ...]) -> tuple[QueryTerm, ..
 
 
 def query_language(text: str, languages: Sequence[str | None]) -> str | None:
-    """The language of those given with the most stop words in the query; on a tie the first.
-
-    A question is too short for language detection, but its stop words show the language.
-    """
-    return _query_language(words(text), languages)
-
-
-def _query_language(surface: Sequence[str], languages: Sequence[str | None]) -> str | None:
-    folded = {fold(word) for word in surface[:MAX_QUERY_TERMS]}
+    """The language of those given with the most stop words in the query; on a tie the first."""
+    # a question is too short for language detection
+    folded = {fold(word) for word in words(text)[:MAX_QUERY_TERMS]}
     return max(languages, key=lambda tag: len(stop_words(tag) & folded), default=None)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -47,9 +46,9 @@ class Vocabulary:
         if isinstance(terms, Mapping) and terms:
             counts = np.log1p([terms[term] for term in self.terms])
             self._factors -= FREQUENCY_SHARE * (1 - counts / (counts.max() or 1))
-        self._trigrams = FeaturePostings.of_pairs(*trigram_pairs(self.terms))
+        self._trigrams = FeaturePostings(*trigram_pairs(self.terms))
         self._sizes = np.bincount(self._trigrams.ids, minlength=len(self.terms))
-        self._deletions = FeaturePostings.of_pairs(*deletion_pairs(self.terms))
+        self._deletions = FeaturePostings(*deletion_pairs(self.terms))
         self._corrected: dict[tuple[str, int], tuple[tuple[str, float], ...]] = {}
 
     def __len__(self) -> int:
@@ -183,10 +182,7 @@ def similarity(first: str, second: str) -> float:
 
 
 def word_similarity(query: str, text: str) -> float:
-    """The greatest similarity of `query` to any run of consecutive trigrams of `text`.
-
-    Takes time linear in the length of the text.
-    """
+    """The greatest similarity of `query` to any run of trigrams of `text`, in linear time."""
     wanted = trigrams(query)
     stream = list(chain.from_iterable(map(word_trigrams, runs(text))))
     reachable = len(wanted.intersection(stream))
@@ -277,10 +273,8 @@ def deletion_pairs(words: Sequence[str]) -> tuple[Keys, Ids]:
 
 
 def _deletion_hashes(letters: Keys) -> Keys:
-    """For each row of letters, the hash of all of them, then without the first, the second, ...
-
-    The hash is a polynomial modulo 2**64: letters after the deleted one move down a power.
-    """
+    """For each row of letters, the hash of all of them, then without the first, the second, ..."""
+    # a polynomial modulo 2**64: letters after the deleted one move down a power
     powers = np.cumprod(np.full(letters.shape[1] + 1, _BASE, dtype=np.uint64))
     in_place = np.cumsum(letters * powers[1:], axis=1)
     moved = np.cumsum(letters * powers[:-1], axis=1)
@@ -306,31 +300,24 @@ Number = TypeVar("Number", bound=np.integer[Any])
 
 
 def distinct(values: NDArray[Number]) -> NDArray[Number]:
-    """The values, each once, ascending.
-
-    np.unique would import numpy.ma, which takes a short command longer than the search.
-    """
-    ordered = np.sort(values)
+    """The values, each once, ascending."""
+    ordered = np.sort(values)  # np.unique imports numpy.ma, which takes longer than a search
     return ordered[np.diff(ordered, prepend=ordered[:1] - 1) > 0]
 
 
-@dataclass(frozen=True, slots=True)
 class FeaturePostings:
-    """`ids[starts[i]:starts[i + 1]]` are the terms with the feature `keys[i]`."""
+    """`ids[starts[i]:starts[i + 1]]` are the terms with the feature `keys[i]`.
 
-    keys: Keys
-    starts: NDArray[np.int64]
-    ids: Ids
+    Made from (feature, term) pairs; the pairs of one term must be adjacent.
+    """
 
-    @classmethod
-    def of_pairs(cls, features: Keys, ids: Ids) -> FeaturePostings:
-        """Build from (feature, term) pairs; the pairs of one term must be adjacent."""
+    def __init__(self, features: Keys, ids: Ids) -> None:
         order = np.argsort(features, kind="stable")
         features, ids = features[order], ids[order]
         other_feature = np.diff(features, prepend=~features[:1]) != 0
         new = other_feature | (np.diff(ids, prepend=-1) != 0)
-        starts = np.flatnonzero(other_feature[new])
-        return cls(features[other_feature], np.append(starts, np.count_nonzero(new)), ids[new])
+        self.keys, self.ids = features[other_feature], ids[new]
+        self.starts = np.append(np.flatnonzero(other_feature[new]), np.count_nonzero(new))
 
     def having(self, features: Keys) -> Ids:
         """The terms with any of the features, once per feature."""

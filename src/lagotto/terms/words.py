@@ -84,9 +84,9 @@ def words(text: str, language: str | None = None) -> list[str]:
     return tokens
 
 
-def runs(text: str, language: str | None = None) -> list[str]:
+def runs(text: str) -> list[str]:
     """The words of `text` in order; a run in a script without spaces stays whole."""
-    return _raw_runs(normalise(text, language))
+    return _raw_runs(normalise(text))
 
 
 def is_unspaced(text: str) -> bool:
@@ -133,11 +133,8 @@ def _unspaced_pattern() -> re.Pattern[str]:
 
 @cache
 def _run_pattern() -> re.Pattern[str]:
-    """Matches runs of a script with spaces, runs of one without, and the signs of C++ and C#.
-
-    Letters are found by a regular expression: a test of each character would take longer than a
-    search, at every start.
-    """
+    """Matches runs of a script with spaces, runs of one without, and the signs of C++ and C#."""
+    # found by an expression: a test of each character would take longer than a search
     plane = array("I", range(0x10000)).tobytes().decode(f"utf-32-{byteorder[0]}e", "surrogatepass")
     letters = re.finditer(rf"[^\W_{UNSPACED}{APOSTROPHES}]+", plane)
     ranges = [f"{chr(run.start())}-{chr(run.end() - 1)}" for run in letters]

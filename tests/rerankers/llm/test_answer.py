@@ -9,20 +9,21 @@ from hypothesis import strategies as st
 
 from lagotto.documents import Span
 from lagotto.errors import RerankError
-from lagotto.rerankers.base import Candidate, ScoreScale, Verdict
-from lagotto.rerankers.llm import find_quote, flat_objects, read_answer
+from lagotto.rerankers.base import Candidate, Verdict
+from lagotto.rerankers.llm import LlmConfig, find_quote, flat_objects, read_answer
 
 TEXT = "The  bridge\nopened in 1932 – “a marvel”, she said. It's long."
 CANDIDATES = {
     "p1": Candidate(id="c1", text=TEXT, score=0.5),
     "p2": Candidate(id="c2", text="Something else", score=0.4),
 }
+CONFIG = LlmConfig(model="m")
 ITEM = {"id": "p1", "relevance_score": 70, "answerability": True, "key_evidence": "opened in 1932"}
 
 
 def read(content: str) -> dict[str, Verdict]:
     answer = {"choices": [{"message": {"content": content}}]}
-    return read_answer(answer, candidates=CANDIDATES, scale=ScoreScale(high=100), model="m")
+    return read_answer(answer, candidates=CANDIDATES, config=CONFIG)
 
 
 def results(*items: dict[str, Any]) -> str:
@@ -100,7 +101,7 @@ def test_but_not_what_a_passage_says_of_thoughts() -> None:
 )
 def test_answers_that_are_none(answer: object, message: str) -> None:
     with pytest.raises(RerankError, match=message):
-        read_answer(answer, candidates=CANDIDATES, scale=ScoreScale(high=100), model="m")
+        read_answer(answer, candidates=CANDIDATES, config=CONFIG)
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.rerankers.base import Candidate
-from lagotto.rerankers.llm import RUBRIC100, RUBRICS, SCORE10, Prompt, build_prompt, trimmed
+from lagotto.rerankers.llm import (
+    RUBRIC100,
+    RUBRICS,
+    SCORE10,
+    LlmConfig,
+    Prompt,
+    build_prompt,
+    trimmed,
+)
 
 
 def build(*texts: str, query: str = "why?", max_text_chars: int = 1200, seed: int = 1) -> Prompt:
     candidates = [Candidate(id=f"c{n}", text=text, score=0.5) for n, text in enumerate(texts)]
-    return build_prompt(
-        query,
-        candidates,
-        rubric=RUBRIC100,
-        max_text_chars=max_text_chars,
-        chance=Random(seed),
-    )
+    config = LlmConfig(model="m", max_text_chars=max_text_chars)
+    return build_prompt(query, candidates, config=config, chance=Random(seed))
 
 
 def user(prompt: Prompt) -> str:
@@ -68,7 +71,7 @@ def test_title_and_headings_stand_in_the_frame() -> None:
         title="A\ntitle " + "of words " * 30,
         heading_path=("One", "Two"),
     )
-    prompt = build_prompt("q", [candidate], rubric=RUBRIC100, max_text_chars=9, chance=Random(1))
+    prompt = build_prompt("q", [candidate], config=LlmConfig(model="m"), chance=Random(1))
     (name,) = prompt.candidates
     (title,) = re.findall("Title: (.*)", user(prompt))
     assert 180 < len(title) <= 200

@@ -63,19 +63,11 @@ async def reranker(server: ScriptedServer) -> AsyncIterator[LlmReranker]:
 
 
 class TestLlmReranker(RerankerContract):
-    @pytest.fixture(params=["rubric100", "score10"])
+    @pytest.fixture(params=[{"rubric": "rubric100"}, {"rubric": "score10"}, {"one_by_one": True}])
     async def reranker(
         self, server: ScriptedServer, request: pytest.FixtureRequest
     ) -> AsyncIterator[LlmReranker]:
-        reranker = make(server, rubric=request.param)
-        yield reranker
-        await reranker.close()
-
-
-class TestOneByOne(RerankerContract):
-    @pytest.fixture
-    async def reranker(self, server: ScriptedServer) -> AsyncIterator[LlmReranker]:
-        reranker = make(server, one_by_one=True)
+        reranker = make(server, **request.param)
         yield reranker
         await reranker.close()
 
