@@ -261,14 +261,14 @@ class Filter(ABC):
     def to_json(self) -> dict[str, object]:
         """The JSON form, from which `parse_filter` creates an equal filter."""
 
-    @abstractmethod
-    def _arguments(self) -> tuple[object, ...]:
-        """The arguments of the constructor."""
-
     @property
     def parts(self) -> tuple[Filter, ...]:
         """The filters that this one combines."""
         return ()
+
+    def _arguments(self) -> tuple[object, ...]:
+        """The arguments of the constructor."""
+        return self.parts
 
     def __and__(self, other: Filter) -> And:
         return And(*_flat(And, self), *_flat(And, other))
@@ -285,7 +285,7 @@ class Filter(ABC):
     @property
     def cache_key(self) -> str:
         """A string that only equal filters share, short for any number of values."""
-        return repr(self)
+        return f"{type(self).__name__}({', '.join(part.cache_key for part in self.parts)})"
 
     # By that key, because True == 1 in Python, but not in a filter.
     def __eq__(self, other: object) -> bool:
@@ -309,12 +309,16 @@ class Condition(Filter):
         """The values that the field is compared with."""
         return ()
 
+    @property
+    def cache_key(self) -> str:
+        return repr(self)
+
     def to_json(self) -> dict[str, object]:
         name, *operands = self._arguments()
         return {str(name): {self.operator: operands[0] if operands else True}}
 
     def _arguments(self) -> tuple[object, ...]:
-        return (self.field.name,)
+        return (self.field.name, *self.operands)
 
 
 class Exists(Condition):
@@ -338,9 +342,6 @@ class Comparison(Condition):
     @property
     def operands(self) -> tuple[JsonScalar, ...]:
         return (self.value,)
-
-    def _arguments(self) -> tuple[object, ...]:
-        return (self.field.name, self.value)
 
 
 class Eq(Comparison):
@@ -450,35 +451,26 @@ class NotIn(Membership):
     operator = "$nin"
 
 
-@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
-class _Combination(Filter):
-    @property
-    def cache_key(self) -> str:
-        return f"{type(self).__name__}({', '.join(part.cache_key for part in self.parts)})"
-
-    def _arguments(self) -> tuple[object, ...]:
-        return self.parts
-
-    def _check(self, filters: tuple[Filter, ...]) -> None:
-        for part in filters:
-            if not isinstance(part, Filter):
-                raise FilterError(
-                    f"{type(self).__name__} takes filters, not {shown(part)}; "
-                    "parse_filter makes one of a dict"
-                )
-            if depth(part) >= MAX_DEPTH:
-                raise too_deep()
+def _checked(kind: type[Filter], parts: tuple[Filter, ...]) -> tuple[Filter, ...]:
+    for part in parts:
+        if not isinstance(part, Filter):
+            raise FilterError(
+                f"{kind.__name__} takes filters, not {shown(part)}; "
+                "parse_filter makes one of a dict"
+            )
+        if depth(part) >= MAX_DEPTH:
+            raise too_deep()
+    return parts
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
-class Junction(_Combination):
+class Junction(Filter):
     """A combination of filters."""
 
     filters: tuple[Filter, ...]
 
     def __init__(self, *filters: Filter) -> None:
-        self._check(filters)
-        object.__setattr__(self, "filters", filters)
+        object.__setattr__(self, "filters", _checked(type(self), filters))
 
     @property
     def parts(self) -> tuple[Filter, ...]:
@@ -506,15 +498,14 @@ class Or(Junction):
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
-class Not(_Combination):
+class Not(Filter):
     """The exact complement of a filter."""
 
     inner: Filter
     operator = "$not"
 
     def __init__(self, inner: Filter) -> None:
-        self._check((inner,))
-        object.__setattr__(self, "inner", inner)
+        object.__setattr__(self, "inner", *_checked(Not, (inner,)))
 
     @property
     def parts(self) -> tuple[Filter, ...]:
