@@ -222,8 +222,9 @@ class ScoringPrefs(Preferences):
 
     @model_validator(mode="after")
     def _some_weight(self) -> Self:
+        own: dict[WeightName, float]
+        own = {"w_vec": self.w_vec, "w_text": self.w_text, "w_fuzzy": self.w_fuzzy}
         for weights in ({}, *self.by_type.values()):
-            own = {name: getattr(self, name) for name in ("w_vec", "w_text", "w_fuzzy")}
             if not any({**own, **weights}.values()):
                 raise ValueError("all weights are 0, so no passage could have a score; raise one")
         return self

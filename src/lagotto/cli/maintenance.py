@@ -165,10 +165,7 @@ def copy(
 async def _copy(source: str, target: str, meter: CopyMeter) -> CopyReport:
     from lagotto.base.copy import copy_base
 
-    async with (
-        open_store(source) as ours,
-        open_store(target, copy_of=ours.location) as theirs,
-    ):
+    async with open_store(source) as ours, open_store(target, copy_of=ours.location) as theirs:
         return await copy_base(ours, theirs, progress=meter)
 
 

@@ -22,11 +22,7 @@ INDENT = 4
 
 
 def print_hit(
-    console: AnyConsole,
-    hit: RetrievalResult,
-    *,
-    query: str,
-    explain: bool = False,
+    console: AnyConsole, hit: RetrievalResult, *, query: str, explain: bool = False
 ) -> None:
     """Print rank, score and citation, the scores of the legs, and the part that matches best."""
     _print_heading(console, hit.rank, hit.score, hit.citation)
