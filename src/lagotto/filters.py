@@ -253,9 +253,11 @@ def _error(field: FieldRef, problem: str) -> FilterError:
 class Filter(ABC):
     """A condition that a document or chunk meets or not; combine with `&`, `|`, `~`."""
 
-    __slots__ = ()
     operator: ClassVar[str]
     """The name in the JSON form."""
+
+    def __init_subclass__(cls, operator: str = "") -> None:
+        cls.operator = operator
 
     @abstractmethod
     def to_json(self) -> dict[str, object]:
@@ -295,7 +297,7 @@ class Filter(ABC):
         return hash(self.cache_key)
 
 
-@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Condition(Filter):
     """A filter on one field."""
 
@@ -321,14 +323,11 @@ class Condition(Filter):
         return (self.field.name, *self.operands)
 
 
-class Exists(Condition):
+class Exists(Condition, operator="$exists"):
     """The field has a value that is not null; an empty text, list or dict is a value."""
 
-    __slots__ = ()
-    operator = "$exists"
 
-
-@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Comparison(Condition):
     """A field compared with one value of the same kind: text, number, or boolean."""
 
@@ -344,64 +343,43 @@ class Comparison(Condition):
         return (self.value,)
 
 
-class Eq(Comparison):
+class Eq(Comparison, operator="$eq"):
     """The field, or an element of it, equals the value; with None, the field is missing."""
 
-    __slots__ = ()
-    operator = "$eq"
 
-
-class Ne(Comparison):
+class Ne(Comparison, operator="$ne"):
     """The complement of Eq: also matches a missing field."""
-
-    __slots__ = ()
-    operator = "$ne"
 
 
 class Ordering(Comparison):
     """An order comparison: numbers by size, text by code point, dates and times as ISO text."""
 
-    __slots__ = ()
     _operand = staticmethod(_ordering_operand)
 
 
-class Gt(Ordering):
+class Gt(Ordering, operator="$gt"):
     """The field, or an element of it, is greater."""
 
-    __slots__ = ()
-    operator = "$gt"
 
-
-class Gte(Ordering):
+class Gte(Ordering, operator="$gte"):
     """The field, or an element of it, is greater or equal."""
 
-    __slots__ = ()
-    operator = "$gte"
 
-
-class Lt(Ordering):
+class Lt(Ordering, operator="$lt"):
     """The field, or an element of it, is less."""
 
-    __slots__ = ()
-    operator = "$lt"
 
-
-class Lte(Ordering):
+class Lte(Ordering, operator="$lte"):
     """The field, or an element of it, is less or equal."""
 
-    __slots__ = ()
-    operator = "$lte"
 
-
-class Contains(Comparison):
+class Contains(Comparison, operator="$contains"):
     """A text has the value as a substring, or a list has it as an element."""
 
-    __slots__ = ()
-    operator = "$contains"
     _operand = staticmethod(_contained_operand)
 
 
-@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Membership(Condition):
     """A field compared with several values; `distinct` is for lookups by kind and value."""
 
@@ -437,18 +415,12 @@ class Membership(Condition):
         return (self.field.name, list(self.values))
 
 
-class In(Membership):
+class In(Membership, operator="$in"):
     """Eq holds for one of the values; `In(field, [])` matches nothing."""
 
-    __slots__ = ()
-    operator = "$in"
 
-
-class NotIn(Membership):
+class NotIn(Membership, operator="$nin"):
     """The complement of In."""
-
-    __slots__ = ()
-    operator = "$nin"
 
 
 def _checked(kind: type[Filter], parts: tuple[Filter, ...]) -> tuple[Filter, ...]:
@@ -463,7 +435,7 @@ def _checked(kind: type[Filter], parts: tuple[Filter, ...]) -> tuple[Filter, ...
     return parts
 
 
-@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Junction(Filter):
     """A combination of filters."""
 
@@ -480,29 +452,22 @@ class Junction(Filter):
         return {self.operator: [part.to_json() for part in self.filters]}
 
 
-class And(Junction):
+class And(Junction, operator="$and"):
     """All of the filters hold; `And()` matches everything."""
-
-    __slots__ = ()
-    operator = "$and"
 
     def to_json(self) -> dict[str, object]:
         return Junction.to_json(self) if self.filters else {}
 
 
-class Or(Junction):
+class Or(Junction, operator="$or"):
     """At least one of the filters holds; `Or()` matches nothing."""
 
-    __slots__ = ()
-    operator = "$or"
 
-
-@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
-class Not(Filter):
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Not(Filter, operator="$not"):
     """The exact complement of a filter."""
 
     inner: Filter
-    operator = "$not"
 
     def __init__(self, inner: Filter) -> None:
         object.__setattr__(self, "inner", *_checked(Not, (inner,)))
