@@ -128,6 +128,19 @@ def native_panics(part: str, error: type[LagottoError] = NativeError) -> Iterato
         raise error(f"{part} failed: {exc}") from exc
 
 
+@contextmanager
+def missing_package(what: str, extra: str) -> Iterator[None]:
+    """Turn an import that fails into a ConfigError; `extra` of Lagotto has what `what` needs."""
+    try:
+        yield
+    except ModuleNotFoundError as exc:
+        package = str(exc.name).partition(".")[0]
+        raise ConfigError(
+            f"{what} needs the package {package}, which is not installed; run "
+            f"`pip install 'lagotto[{extra}]'`"
+        ) from exc
+
+
 class QueryError(LagottoError, ValueError):
     """A query is not valid in its syntax; `position` is the offset of the problem."""
 

@@ -78,12 +78,10 @@ async def rebuild_base(
             "generation": stored.generation + 1,
         }
     )
-    take_over = not cut_again and all(
-        getattr(stored, name) == getattr(config, name) for name in ("model_id", "dimension")
-    )
+    same = (stored.model_id, stored.dimension) == (config.model_id, config.dimension)
     async with store.staging(config) as staging:
         report = progress or (lambda _: None)
-        return await _Rebuild(store, staging, parts, config, take_over, report).run()
+        return await _Rebuild(store, staging, parts, config, same and not cut_again, report).run()
 
 
 @dataclass(eq=False)

@@ -23,7 +23,7 @@ from lagotto.cli.options import (
     option,
 )
 from lagotto.cli.output import from_here, one_line, print_json, say
-from lagotto.errors import ConfigError, ReadError
+from lagotto.errors import ConfigError, ReadError, missing_package
 
 if TYPE_CHECKING:
     from lagotto.base.blocking import KnowledgeBase
@@ -221,11 +221,6 @@ def _changes(folders: list[Path]) -> Iterable[Collection[object]]:
 
     The first answer comes once the folders are watched: what is read after it misses no change.
     """
-    try:
+    with missing_package("watching folders", "watch"):
         from watchfiles import watch as watch_files
-    except ModuleNotFoundError as exc:
-        raise ConfigError(
-            "watching folders needs the package watchfiles, which is not installed; run "
-            "`pip install 'lagotto[watch]'`"
-        ) from exc
     return watch_files(*folders, step=QUIET_MS, rust_timeout=QUIET_MS, yield_on_timeout=True)
