@@ -72,21 +72,10 @@ __all__ = [
 
 FieldType = Literal["text", "number", "time", "any"]
 
+_TEXTS = "document_id collection kind source source_ref title summary language content_hash"
+_OTHERS: dict[str, FieldType] = {"page": "number", "created_at": "time", "updated_at": "time"}
 RESERVED: Mapping[str, FieldType] = MappingProxyType(
-    {
-        "document_id": "text",
-        "collection": "text",
-        "kind": "text",
-        "source": "text",
-        "source_ref": "text",
-        "title": "text",
-        "summary": "text",
-        "language": "text",
-        "content_hash": "text",
-        "page": "number",
-        "created_at": "time",
-        "updated_at": "time",
-    }
+    {**dict.fromkeys(_TEXTS.split(), "text"), **_OTHERS}
 )
 """The document's own fields and their types; `page` has several numbers."""
 

@@ -800,7 +800,7 @@ class SearchRequest:
                 raise ConfigError(f"{name}: given twice in one call; give it once")
         if as_passages:
             settings["top_k_chunks"] = settings.pop("top_k")
-        only_evident = self.verb == "search" and (
+        evident = self.verb == "search" and (
             self.only_evident or (as_passages and "top_k_items" not in settings)
         )
         if "filters" in settings:
@@ -816,12 +816,7 @@ class SearchRequest:
             start = start.with_query(self.query)
         start.check_call("retrieve" if self.verb == "why_not" else self.verb, self.settings)
         return replace(
-            self,
-            prefs=start,
-            settings={},
-            max_tokens=None,
-            over_own=False,
-            only_evident=only_evident,
+            self, prefs=start, settings={}, max_tokens=None, over_own=False, only_evident=evident
         )
 
     def each(self) -> list[SearchRequest]:

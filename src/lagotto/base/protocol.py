@@ -396,7 +396,6 @@ class BaseRetriever:
     vector: Vector | None = None
 
     async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
-        """Return the best documents for the query, and the passages that support them."""
         request = SearchRequest.of(prefs, "search", vector=self.vector, ctx=ctx)
         bundle: RetrievalBundle = await self.base.answer(replace(request, over_own=True))
         return bundle
@@ -450,8 +449,7 @@ async def documents_called(
     """
     path = _path(name) if is_local else name
     for field, value in (("document_id", name), ("source", path), ("path", name), ("title", name)):
-        matches = await base.documents(filters=Eq(field, value), collection=collection)
-        if matches:
+        if matches := await base.documents(filters=Eq(field, value), collection=collection):
             return matches
     end = f"/{name.removeprefix('./')}"
     return [

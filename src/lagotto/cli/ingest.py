@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,23 +95,11 @@ def read_arguments(reading: ReadingOptions) -> dict[str, Any]:
     """The arguments of `KnowledgeBase.add` and `sync` that the options stand for."""
     from lagotto.readers import Columns
 
-    return {
-        "collection": reading.collection,
-        "include": reading.include,
-        "exclude": reading.exclude,
-        "everything": reading.no_ignore,
-        "language": reading.language,
-        "metadata": parse_metadata(reading.metadata),
-        "id_from": reading.id_from,
-        "ocr": reading.ocr,
-        "columns": Columns(
-            text=tuple(reading.text_column),
-            title=reading.title_column,
-            id=reading.id_column,
-            types=parse_types(reading.types),
-            detect_types="text" not in reading.types,
-        ),
-    }
+    chosen = asdict(reading)
+    named = {name: chosen.pop(f"{name}_column") for name in ("text", "title", "id")}
+    types = chosen.pop("types")
+    columns = Columns(**named, types=parse_types(types), detect_types="text" not in types)
+    return {**chosen, "metadata": parse_metadata(reading.metadata), "columns": columns}
 
 
 def parse_types(options: Iterable[str]) -> dict[str, Any]:

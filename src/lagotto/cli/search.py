@@ -30,12 +30,8 @@ def arguments(how: SearchOptions) -> dict[str, Any]:
     settings = settings_of(how.set)
     if how.reranker:
         settings = merged_settings(settings, {"rerank": how.reranker})
-    named = {
-        "top_k": how.top_k,
-        "mode": how.mode,
-        "collection": how.collection,
-        "filters": parse_filters(how.filters),
-    }
+    named = {name: getattr(how, name) for name in ("top_k", "mode", "collection")}
+    named["filters"] = parse_filters(how.filters)
     chosen = {name: value for name, value in named.items() if value is not None}
     if how.preset and how.prefs:
         raise ConfigError("give --preset or --prefs, not both: a file may name a preset itself")
