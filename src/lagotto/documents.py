@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 import numpy as np
 import pydantic
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler
+from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, WithJsonSchema
 
 DEFAULT_COLLECTION = "default"
 CODE, ROW = "code", "row"
@@ -200,9 +200,7 @@ def language_tag(tag: str) -> str | None:
 Language = Annotated[
     str | None,
     AfterValidator(lambda tag: language_tag(tag or "")),
-    pydantic.WithJsonSchema(
-        {"type": ["string", "null"], "pattern": f"^(?:{LANGUAGE_TAG.pattern})?$"}
-    ),
+    WithJsonSchema({"type": ["string", "null"], "pattern": f"^(?:{LANGUAGE_TAG.pattern})?$"}),
 ]
 """A language tag; see `language_tag`."""
 Metadata = Annotated[dict[str, Any], pydantic.BeforeValidator(json_value)]

@@ -17,7 +17,7 @@ from dataclasses import field as dataclass_field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast, get_args
 
 import pydantic
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
@@ -538,27 +538,27 @@ class RetrievalPrefs(Preferences):
         The same settings may stand in preferences, which serve all verbs.
         """
         for name in _names(settings):
-            verbs = _VERBS.get(name, ())
-            if name == "top_k_items" and self.chunking.strategy == "precomputed":
-                verbs = ("search",)
-            if verbs and verb not in verbs:
+            if verb not in (verbs := self._verbs_of(name)):
                 raise ConfigError(
                     f"{name}: {verb} has no use for it; it is a setting of {' and '.join(verbs)}"
                 )
+
+    def _verbs_of(self, name: str) -> tuple[Verb, ...]:
+        """The verbs that a setting has a meaning for."""
+        if name == "top_k_items" and self.chunking.strategy == "precomputed":
+            return ("search",)
+        return _VERBS.get(name, get_args(Verb))
 
     def given_for(self, verb: Verb) -> dict[str, Any]:
         """The settings that differ from the defaults and have a meaning for a verb, as JSON."""
         values = self.model_dump(mode="json", exclude_unset=True, exclude={"query_text", "filters"})
         if self.filters != And():
             values["filters"] = self.filters.to_json()
-        unused = {name for name, verbs in _VERBS.items() if verb not in verbs}
         if verb == "search":
-            unused.add("top_k")
-        elif self.chunking.strategy == "precomputed":
-            unused.add("top_k_items")
-        if "parents.section_chars" in unused:
+            values.pop("top_k", None)
+        if verb not in self._verbs_of("parents.section_chars"):
             values.get("parents", {}).pop("section_chars", None)
-        return {name: value for name, value in values.items() if name not in unused}
+        return {name: value for name, value in values.items() if verb in self._verbs_of(name)}
 
     def depth(self, count: int, *, reranked: int | None = None) -> int:
         """The number of candidates of each leg if `count` passages are requested.

@@ -41,8 +41,6 @@ class PathMetadata:
 
     def of(self, source: str) -> Metadata:
         """The metadata of a source and of the folders above it, the nearest last."""
-        if not self._by_path:
-            return {}
         above = () if is_web_address(source) else reversed(Path(source).parents)
         metadata: dict[str, Any] = {}
         for name in (*map(str, above), source):

@@ -156,17 +156,15 @@ async def _keys(location: str, new: KeyOptions, action: str, name: str, *, as_js
         }
     async with open_store(location) as store:
         store_keys = ApiKeys(store.keyed_values)
-        if action == "create":
-            secret, key = await store_keys.create(new.name, **attributes)
-        elif action == "revoke":
+        if action == "list":
+            _print_keys(await store_keys.list(), as_json=as_json)
+            return
+        if action == "revoke":
             key = await store_keys.revoke(name)
-        else:
-            all_keys = await store_keys.list()
-    if action == "list":
-        _print_keys(all_keys, as_json=as_json)
-    elif action == "revoke":
-        typer.echo(printable(f"{key.id} ({key.name}) is revoked"))
-    elif as_json:
+            typer.echo(printable(f"{key.id} ({key.name}) is revoked"))
+            return
+        secret, key = await store_keys.create(new.name, **attributes)
+    if as_json:
         print_json({**key.model_dump(mode="json"), "key": secret})
     else:
         typer.echo(secret)
