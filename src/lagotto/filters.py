@@ -161,23 +161,6 @@ def _equality_operand(field: FieldRef, value: object) -> JsonScalar:
     return None if value is None else _typed(field, value)
 
 
-def _ordering_operand(field: FieldRef, value: object) -> JsonScalar:
-    if value is None or isinstance(value, bool):
-        raise _error(
-            field,
-            f"{value} has no order; compare with a number, text or date, or use Eq, Ne or Exists",
-        )
-    return _typed(field, value)
-
-
-def _contained_operand(field: FieldRef, value: object) -> JsonScalar:
-    if field.type == "time":
-        raise _error(field, "a time contains nothing; use Gte and Lt for a range")
-    if value is None:
-        raise _error(field, "nothing contains None; use Exists, or Eq with None")
-    return _typed(field, value)
-
-
 def _typed(field: FieldRef, value: object) -> JsonScalar:
     plain = _plain(field, value)
     if field.type == "time":
@@ -246,7 +229,8 @@ class Filter(ABC):
     """The name in the JSON form."""
 
     def __init_subclass__(cls, operator: str = "") -> None:
-        cls.operator = operator
+        if operator:
+            cls.operator = operator
 
     @abstractmethod
     def to_json(self) -> dict[str, object]:
@@ -321,11 +305,13 @@ class Comparison(Condition):
     """A field compared with one value of the same kind: text, number, or boolean."""
 
     value: JsonScalar
-    _operand = staticmethod(_equality_operand)
 
     def __init__(self, field: str, value: Operand) -> None:
-        Condition.__init__(self, field)
-        object.__setattr__(self, "value", self._operand(self.field, value))
+        super().__init__(field)
+        object.__setattr__(self, "value", self._operand(value))
+
+    def _operand(self, value: object) -> JsonScalar:
+        return _equality_operand(self.field, value)
 
     @property
     def operands(self) -> tuple[JsonScalar, ...]:
@@ -343,7 +329,11 @@ class Ne(Comparison, operator="$ne"):
 class Ordering(Comparison):
     """An order comparison: numbers by size, text by code point, dates and times as ISO text."""
 
-    _operand = staticmethod(_ordering_operand)
+    def _operand(self, value: object) -> JsonScalar:
+        if value is None or isinstance(value, bool):
+            remedy = "compare with a number, text or date, or use Eq, Ne or Exists"
+            raise _error(self.field, f"{value} has no order; {remedy}")
+        return _typed(self.field, value)
 
 
 class Gt(Ordering, operator="$gt"):
@@ -365,7 +355,12 @@ class Lte(Ordering, operator="$lte"):
 class Contains(Comparison, operator="$contains"):
     """A text has the value as a substring, or a list has it as an element."""
 
-    _operand = staticmethod(_contained_operand)
+    def _operand(self, value: object) -> JsonScalar:
+        if self.field.type == "time":
+            raise _error(self.field, "a time contains nothing; use Gte and Lt for a range")
+        if value is None:
+            raise _error(self.field, "nothing contains None; use Exists, or Eq with None")
+        return _typed(self.field, value)
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -377,7 +372,7 @@ class Membership(Condition):
     _key: str = field(init=False)
 
     def __init__(self, field: str, values: Iterable[Operand]) -> None:
-        Condition.__init__(self, field)
+        super().__init__(field)
         if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
             raise _error(
                 self.field,
@@ -445,7 +440,7 @@ class And(Junction, operator="$and"):
     """All of the filters hold; `And()` matches everything."""
 
     def to_json(self) -> dict[str, object]:
-        return Junction.to_json(self) if self.filters else {}
+        return super().to_json() if self.filters else {}
 
 
 class Or(Junction, operator="$or"):

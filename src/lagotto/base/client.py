@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -91,12 +91,11 @@ def search_body(request: SearchRequest) -> dict[str, Any]:
 
 
 def results_of(answer: Mapping[str, Any]) -> Results:
-    def hits(name: str) -> Iterator[RetrievalResult]:
-        for hit in answer.get(name, ()):
-            yield RetrievalResult(**fields_of(RetrievalResult, hit))
-
-    stats = RetrievalStats(**answer["stats"])
-    return Results(hits("hits"), candidates=tuple(hits("candidates")), stats=stats)
+    hits, candidates = (
+        [RetrievalResult(**fields_of(RetrievalResult, hit)) for hit in answer.get(name, ())]
+        for name in ("hits", "candidates")
+    )
+    return Results(hits, candidates=candidates, stats=RetrievalStats(**answer["stats"]))
 
 
 def fields_of(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:

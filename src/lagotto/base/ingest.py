@@ -311,6 +311,10 @@ class _Batch:
         return part
 
 
+Batches = asyncio.Queue[_Batch | None]
+"""None is the end of them."""
+
+
 @dataclass(kw_only=True, eq=False)
 class Ingest:
     """One run over a stream of documents.
@@ -357,13 +361,9 @@ class Ingest:
             ends = self._file_ends = await in_thread(loading.file_ends)
             self._report(files=len(ends), size=max(ends.values(), default=0))
         interrupt = loading.interrupt if loading else lambda: None
-        prepared: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
-        embedded: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
-        stages = (
-            self._prepare(results, prepared, interrupt),
-            self._embed(prepared, embedded),
-            self._write(embedded),
-        )
+        prepared, embedded = Batches(QUEUED_BATCHES), Batches(QUEUED_BATCHES)
+        reading = self._prepare(results, prepared, interrupt)
+        stages = (reading, self._embed(prepared, embedded), self._write(embedded))
         parts = self._target.location, *self._made_by
         log.info("adding documents to %s, chunks of %s, vectors of %s", *parts)
         tasks = [asyncio.create_task(stage) for stage in stages]
@@ -391,10 +391,7 @@ class Ingest:
         )
 
     async def _prepare(
-        self,
-        results: Iterable[Document | ReadFailure],
-        out: asyncio.Queue[_Batch | None],
-        interrupt: Callable[[], None],
+        self, results: Iterable[Document | ReadFailure], out: Batches, interrupt: Callable[[], None]
     ) -> None:
         groups = batches(results, documents=BATCH_DOCUMENTS, characters=BATCH_CHARACTERS)
         while group := await interruptible(lambda: next(groups, None), interrupt=interrupt):
@@ -457,9 +454,7 @@ class Ingest:
                 batch.fail(document, f"chunking failed ({exc})", exc)
         return chunked
 
-    async def _embed(
-        self, batches: asyncio.Queue[_Batch | None], out: asyncio.Queue[_Batch | None]
-    ) -> None:
+    async def _embed(self, batches: Batches, out: Batches) -> None:
         """Embed batches in parts, each of about `STEP_SECONDS`."""
         while (batch := await batches.get()) is not None:
             while batch.to_embed > self._step and len(batch.new) > 1:
@@ -527,7 +522,7 @@ class Ingest:
             rate = chunks / max(time.monotonic() - started, 1e-6)
             self._step = max(1, int(rate * STEP_SECONDS))
 
-    async def _write(self, batches: asyncio.Queue[_Batch | None]) -> None:
+    async def _write(self, batches: Batches) -> None:
         indexing = BackgroundIndexing(self._target)
         try:
             while (batch := await batches.get()) is not None:
@@ -668,12 +663,8 @@ class VectorReuse:
         self, document: Document, chunks: Sequence[Chunk], vectors: Vectors, *, first: int
     ) -> None:
         """Keep the vectors of the chunks from `first` on, until the document is complete."""
-        await self._store.keyed_values.put(
-            UNFINISHED,
-            f"{self._name(document, chunks)}/{first}",
-            {"at": time.time()},
-            data=vectors.astype("<f4").tobytes(),
-        )
+        name, data = f"{self._name(document, chunks)}/{first}", vectors.astype("<f4").tobytes()
+        await self._store.keyed_values.put(UNFINISHED, name, {"at": time.time()}, data=data)
 
     async def remove_kept(self, works: Works) -> None:
         """Remove what was kept of documents that are stored now, and what is too old."""
