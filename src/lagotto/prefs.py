@@ -34,6 +34,7 @@ Mode = Literal["hybrid", "semantic", "keyword"]
 QueryType = Literal["question", "keywords", "exact", "description"]
 FtsMode = Literal["any", "web", "plain", "phrase", "strict"]
 Distance = Literal["cosine", "l2", "ip"]
+Blend = Literal["linear", "rrf"]
 Normalisation = Literal["absolute", "theoretical", "minmax", "zscore", "sigmoid", "none"]
 CiteBy = Literal["title", "id"]
 Verb = Literal["retrieve", "search", "context"]
@@ -187,7 +188,7 @@ class ScoringPrefs(Preferences):
     the model was not trained on, misspelt words. `by_type` overrides weights for a query type.
     """
 
-    blend: Literal["linear", "rrf"] = "linear"
+    blend: Blend = "linear"
     normalize: Normalisation = "absolute"
     w_vec: Weight = 1.0
     w_text: Weight = 0.5
