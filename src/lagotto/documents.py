@@ -16,19 +16,9 @@ from itertools import takewhile
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
+import pydantic
 from numpy.typing import NDArray
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    WithJsonSchema,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, WithJsonSchema
 
 DEFAULT_COLLECTION = "default"
 CODE, ROW = "code", "row"
@@ -56,10 +46,10 @@ def storable(text: str) -> str:
 Text = Annotated[str, AfterValidator(storable)]
 
 
-class Record(BaseModel):
+class Record(pydantic.BaseModel):
     """The base of all public records: frozen, unknown fields are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class DocumentRef(NamedTuple):
@@ -114,13 +104,13 @@ class Block(Region):
     parts: tuple[Span, ...] = ()
     numbers: tuple[int, ...] = ()
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _a_number_per_part(self) -> Self:
         if self.numbers and len(self.numbers) != len(self.parts):
             raise ValueError(f"{len(self.parts)} parts have {len(self.numbers)} numbers")
         return self
 
-    @model_serializer(mode="wrap")
+    @pydantic.model_serializer(mode="wrap")
     def _without_needless_numbers(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Most blocks have none, and content hashes are older than they are."""
         fields: dict[str, Any] = usual(self)
@@ -213,7 +203,7 @@ Language = Annotated[
     WithJsonSchema({"type": ["string", "null"], "pattern": f"^(?:{LANGUAGE_TAG.pattern})?$"}),
 ]
 """A language tag; see `language_tag`."""
-Metadata = Annotated[dict[str, Any], BeforeValidator(json_value)]
+Metadata = Annotated[dict[str, Any], pydantic.BeforeValidator(json_value)]
 Moment = Annotated[datetime, AfterValidator(in_utc)]
 
 
@@ -221,11 +211,6 @@ def digest(*parts: object) -> str:
     """A short stable hash (128 bits, hex) of `parts`, unambiguous about where each one ends."""
     canonical = json.dumps(parts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
-
-
-def _reading_order(region: Region) -> tuple[int, bool, int]:
-    """What holds another one comes before it; what is empty holds nothing."""
-    return region.start, region.end > region.start, -region.end
 
 
 class Document(Record):
@@ -263,17 +248,18 @@ class Document(Record):
         """Whether it has a title and no text, as many entries of a catalogue have."""
         return bool(self.title and self.title.strip()) and not self.text.strip()
 
-    @field_validator("pages")
+    @pydantic.field_validator("pages")
     @classmethod
     def _by_number(cls, pages: tuple[Page, ...]) -> tuple[Page, ...]:
         return tuple(sorted(pages, key=lambda page: page.number))
 
-    @field_validator("headings", "blocks")
+    @pydantic.field_validator("headings", "blocks")
     @classmethod
     def _outer_first(cls, regions: tuple[AnyRegion, ...]) -> tuple[AnyRegion, ...]:
-        return tuple(sorted(regions, key=_reading_order))
+        """What holds another one comes before it; what is empty holds nothing."""
+        return tuple(sorted(regions, key=lambda one: (one.start, one.end > one.start, -one.end)))
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _inside_the_text(self) -> Self:
         regions: tuple[Region, ...] = (*self.pages, *self.headings, *self.blocks)
         for region in regions:

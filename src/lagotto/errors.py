@@ -22,13 +22,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 
 class LagottoError(Exception):
     """The base class of all errors that Lagotto raises."""
 
     exit_code = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as it is: what some errors are made of is not what they say."""
+        return Exception.__new__, (type(self), *self.args), vars(self)
 
 
 class ConfigError(LagottoError, ValueError):
@@ -54,9 +58,6 @@ class ReadError(LagottoError):
         super().__init__(f"{source}: {reason}")
         self.source = source
         self.reason = reason
-
-    def __reduce__(self) -> tuple[type[ReadError], tuple[str, str]]:
-        return type(self), (self.source, self.reason)
 
 
 class UnsupportedFormatError(ReadError):
@@ -127,6 +128,19 @@ def native_panics(part: str, error: type[LagottoError] = NativeError) -> Iterato
         raise error(f"{part} failed: {exc}") from exc
 
 
+@contextmanager
+def missing_package(what: str, extra: str) -> Iterator[None]:
+    """Turn an import that fails into a ConfigError; `extra` of Lagotto has what `what` needs."""
+    try:
+        yield
+    except ModuleNotFoundError as exc:
+        package = str(exc.name).partition(".")[0]
+        raise ConfigError(
+            f"{what} needs the package {package}, which is not installed; run "
+            f"`pip install 'lagotto[{extra}]'`"
+        ) from exc
+
+
 class QueryError(LagottoError, ValueError):
     """A query is not valid in its syntax; `position` is the offset of the problem."""
 
@@ -140,9 +154,6 @@ class QueryError(LagottoError, ValueError):
         self.query = query
         self.position = position
         self.problem = problem
-
-    def __reduce__(self) -> tuple[type[QueryError], tuple[str, int, str]]:
-        return type(self), (self.query, self.position, self.problem)
 
 
 class CitationError(LagottoError, ValueError):
@@ -204,9 +215,6 @@ class ReplaceRefusedError(StoreError):
     def __init__(self, names: Collection[tuple[str, str]]) -> None:
         super().__init__(f"may not be replaced: {', '.join(repr(name) for _, name in names)}")
         self.names = frozenset(names)
-
-    def __reduce__(self) -> tuple[type[ReplaceRefusedError], tuple[frozenset[tuple[str, str]]]]:
-        return type(self), (self.names,)
 
 
 class RebuiltError(StoreError):

@@ -72,21 +72,10 @@ __all__ = [
 
 FieldType = Literal["text", "number", "time", "any"]
 
+_TEXTS = "document_id collection kind source source_ref title summary language content_hash"
+_OTHERS: dict[str, FieldType] = {"page": "number", "created_at": "time", "updated_at": "time"}
 RESERVED: Mapping[str, FieldType] = MappingProxyType(
-    {
-        "document_id": "text",
-        "collection": "text",
-        "kind": "text",
-        "source": "text",
-        "source_ref": "text",
-        "title": "text",
-        "summary": "text",
-        "language": "text",
-        "content_hash": "text",
-        "page": "number",
-        "created_at": "time",
-        "updated_at": "time",
-    }
+    {**dict.fromkeys(_TEXTS.split(), "text"), **_OTHERS}
 )
 """The document's own fields and their types; `page` has several numbers."""
 
@@ -172,23 +161,6 @@ def _equality_operand(field: FieldRef, value: object) -> JsonScalar:
     return None if value is None else _typed(field, value)
 
 
-def _ordering_operand(field: FieldRef, value: object) -> JsonScalar:
-    if value is None or isinstance(value, bool):
-        raise _error(
-            field,
-            f"{value} has no order; compare with a number, text or date, or use Eq, Ne or Exists",
-        )
-    return _typed(field, value)
-
-
-def _contained_operand(field: FieldRef, value: object) -> JsonScalar:
-    if field.type == "time":
-        raise _error(field, "a time contains nothing; use Gte and Lt for a range")
-    if value is None:
-        raise _error(field, "nothing contains None; use Exists, or Eq with None")
-    return _typed(field, value)
-
-
 def _typed(field: FieldRef, value: object) -> JsonScalar:
     plain = _plain(field, value)
     if field.type == "time":
@@ -253,22 +225,25 @@ def _error(field: FieldRef, problem: str) -> FilterError:
 class Filter(ABC):
     """A condition that a document or chunk meets or not; combine with `&`, `|`, `~`."""
 
-    __slots__ = ()
     operator: ClassVar[str]
     """The name in the JSON form."""
+
+    def __init_subclass__(cls, operator: str = "") -> None:
+        if operator:
+            cls.operator = operator
 
     @abstractmethod
     def to_json(self) -> dict[str, object]:
         """The JSON form, from which `parse_filter` creates an equal filter."""
 
-    @abstractmethod
-    def _arguments(self) -> tuple[object, ...]:
-        """The arguments of the constructor."""
-
     @property
     def parts(self) -> tuple[Filter, ...]:
         """The filters that this one combines."""
         return ()
+
+    def _arguments(self) -> tuple[object, ...]:
+        """The arguments of the constructor."""
+        return self.parts
 
     def __and__(self, other: Filter) -> And:
         return And(*_flat(And, self), *_flat(And, other))
@@ -285,7 +260,7 @@ class Filter(ABC):
     @property
     def cache_key(self) -> str:
         """A string that only equal filters share, short for any number of values."""
-        return repr(self)
+        return f"{type(self).__name__}({', '.join(part.cache_key for part in self.parts)})"
 
     # By that key, because True == 1 in Python, but not in a filter.
     def __eq__(self, other: object) -> bool:
@@ -295,7 +270,7 @@ class Filter(ABC):
         return hash(self.cache_key)
 
 
-@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Condition(Filter):
     """A filter on one field."""
 
@@ -309,98 +284,86 @@ class Condition(Filter):
         """The values that the field is compared with."""
         return ()
 
+    @property
+    def cache_key(self) -> str:
+        return repr(self)
+
     def to_json(self) -> dict[str, object]:
         name, *operands = self._arguments()
         return {str(name): {self.operator: operands[0] if operands else True}}
 
     def _arguments(self) -> tuple[object, ...]:
-        return (self.field.name,)
+        return (self.field.name, *self.operands)
 
 
-class Exists(Condition):
+class Exists(Condition, operator="$exists"):
     """The field has a value that is not null; an empty text, list or dict is a value."""
 
-    __slots__ = ()
-    operator = "$exists"
 
-
-@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Comparison(Condition):
     """A field compared with one value of the same kind: text, number, or boolean."""
 
     value: JsonScalar
-    _operand = staticmethod(_equality_operand)
 
     def __init__(self, field: str, value: Operand) -> None:
-        Condition.__init__(self, field)
-        object.__setattr__(self, "value", self._operand(self.field, value))
+        super().__init__(field)
+        object.__setattr__(self, "value", self._operand(value))
+
+    def _operand(self, value: object) -> JsonScalar:
+        return _equality_operand(self.field, value)
 
     @property
     def operands(self) -> tuple[JsonScalar, ...]:
         return (self.value,)
 
-    def _arguments(self) -> tuple[object, ...]:
-        return (self.field.name, self.value)
 
-
-class Eq(Comparison):
+class Eq(Comparison, operator="$eq"):
     """The field, or an element of it, equals the value; with None, the field is missing."""
 
-    __slots__ = ()
-    operator = "$eq"
 
-
-class Ne(Comparison):
+class Ne(Comparison, operator="$ne"):
     """The complement of Eq: also matches a missing field."""
-
-    __slots__ = ()
-    operator = "$ne"
 
 
 class Ordering(Comparison):
     """An order comparison: numbers by size, text by code point, dates and times as ISO text."""
 
-    __slots__ = ()
-    _operand = staticmethod(_ordering_operand)
+    def _operand(self, value: object) -> JsonScalar:
+        if value is None or isinstance(value, bool):
+            remedy = "compare with a number, text or date, or use Eq, Ne or Exists"
+            raise _error(self.field, f"{value} has no order; {remedy}")
+        return _typed(self.field, value)
 
 
-class Gt(Ordering):
+class Gt(Ordering, operator="$gt"):
     """The field, or an element of it, is greater."""
 
-    __slots__ = ()
-    operator = "$gt"
 
-
-class Gte(Ordering):
+class Gte(Ordering, operator="$gte"):
     """The field, or an element of it, is greater or equal."""
 
-    __slots__ = ()
-    operator = "$gte"
 
-
-class Lt(Ordering):
+class Lt(Ordering, operator="$lt"):
     """The field, or an element of it, is less."""
 
-    __slots__ = ()
-    operator = "$lt"
 
-
-class Lte(Ordering):
+class Lte(Ordering, operator="$lte"):
     """The field, or an element of it, is less or equal."""
 
-    __slots__ = ()
-    operator = "$lte"
 
-
-class Contains(Comparison):
+class Contains(Comparison, operator="$contains"):
     """A text has the value as a substring, or a list has it as an element."""
 
-    __slots__ = ()
-    operator = "$contains"
-    _operand = staticmethod(_contained_operand)
+    def _operand(self, value: object) -> JsonScalar:
+        if self.field.type == "time":
+            raise _error(self.field, "a time contains nothing; use Gte and Lt for a range")
+        if value is None:
+            raise _error(self.field, "nothing contains None; use Exists, or Eq with None")
+        return _typed(self.field, value)
 
 
-@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Membership(Condition):
     """A field compared with several values; `distinct` is for lookups by kind and value."""
 
@@ -409,7 +372,7 @@ class Membership(Condition):
     _key: str = field(init=False)
 
     def __init__(self, field: str, values: Iterable[Operand]) -> None:
-        Condition.__init__(self, field)
+        super().__init__(field)
         if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
             raise _error(
                 self.field,
@@ -436,49 +399,34 @@ class Membership(Condition):
         return (self.field.name, list(self.values))
 
 
-class In(Membership):
+class In(Membership, operator="$in"):
     """Eq holds for one of the values; `In(field, [])` matches nothing."""
 
-    __slots__ = ()
-    operator = "$in"
 
-
-class NotIn(Membership):
+class NotIn(Membership, operator="$nin"):
     """The complement of In."""
 
-    __slots__ = ()
-    operator = "$nin"
+
+def _checked(kind: type[Filter], parts: tuple[Filter, ...]) -> tuple[Filter, ...]:
+    for part in parts:
+        if not isinstance(part, Filter):
+            raise FilterError(
+                f"{kind.__name__} takes filters, not {shown(part)}; "
+                "parse_filter makes one of a dict"
+            )
+        if depth(part) >= MAX_DEPTH:
+            raise too_deep()
+    return parts
 
 
-@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
-class _Combination(Filter):
-    @property
-    def cache_key(self) -> str:
-        return f"{type(self).__name__}({', '.join(part.cache_key for part in self.parts)})"
-
-    def _arguments(self) -> tuple[object, ...]:
-        return self.parts
-
-    def _check(self, filters: tuple[Filter, ...]) -> None:
-        for part in filters:
-            if not isinstance(part, Filter):
-                raise FilterError(
-                    f"{type(self).__name__} takes filters, not {shown(part)}; "
-                    "parse_filter makes one of a dict"
-                )
-            if depth(part) >= MAX_DEPTH:
-                raise too_deep()
-
-
-@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
-class Junction(_Combination):
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Junction(Filter):
     """A combination of filters."""
 
     filters: tuple[Filter, ...]
 
     def __init__(self, *filters: Filter) -> None:
-        self._check(filters)
-        object.__setattr__(self, "filters", filters)
+        object.__setattr__(self, "filters", _checked(type(self), filters))
 
     @property
     def parts(self) -> tuple[Filter, ...]:
@@ -488,33 +436,25 @@ class Junction(_Combination):
         return {self.operator: [part.to_json() for part in self.filters]}
 
 
-class And(Junction):
+class And(Junction, operator="$and"):
     """All of the filters hold; `And()` matches everything."""
 
-    __slots__ = ()
-    operator = "$and"
-
     def to_json(self) -> dict[str, object]:
-        return Junction.to_json(self) if self.filters else {}
+        return super().to_json() if self.filters else {}
 
 
-class Or(Junction):
+class Or(Junction, operator="$or"):
     """At least one of the filters holds; `Or()` matches nothing."""
 
-    __slots__ = ()
-    operator = "$or"
 
-
-@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
-class Not(_Combination):
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Not(Filter, operator="$not"):
     """The exact complement of a filter."""
 
     inner: Filter
-    operator = "$not"
 
     def __init__(self, inner: Filter) -> None:
-        self._check((inner,))
-        object.__setattr__(self, "inner", inner)
+        object.__setattr__(self, "inner", *_checked(Not, (inner,)))
 
     @property
     def parts(self) -> tuple[Filter, ...]:

@@ -17,19 +17,10 @@ from dataclasses import field as dataclass_field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast, get_args
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    InstanceOf,
-    PlainSerializer,
-    PrivateAttr,
-    ValidationError,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+import pydantic
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
 from lagotto._internal.registry import did_you_mean
 from lagotto.documents import Moment, Record, Vector
@@ -42,14 +33,10 @@ from lagotto.terms.languages import is_language
 Mode = Literal["hybrid", "semantic", "keyword"]
 QueryType = Literal["question", "keywords", "exact", "description"]
 FtsMode = Literal["any", "web", "plain", "phrase", "strict"]
-RankFunction = Literal["bm25", "ts_rank", "ts_rank_cd"]
 Distance = Literal["cosine", "l2", "ip"]
 Blend = Literal["linear", "rrf"]
 Normalisation = Literal["absolute", "theoretical", "minmax", "zscore", "sigmoid", "none"]
 CiteBy = Literal["title", "id"]
-Selection = Literal["worth", "roles"]
-Explain = Literal["hits", "candidates"]
-
 Verb = Literal["retrieve", "search", "context"]
 
 _VERBS: Mapping[str, tuple[Verb, ...]] = {
@@ -62,10 +49,10 @@ _VERBS: Mapping[str, tuple[Verb, ...]] = {
 """The verbs for which a setting has a meaning, where these are not all."""
 
 FilterPref = Annotated[
-    InstanceOf[Filter],
+    pydantic.InstanceOf[Filter],
     BeforeValidator(parse_filter),
-    PlainSerializer(lambda where: where.to_json()),
-    WithJsonSchema({"type": "object"}),
+    pydantic.PlainSerializer(lambda where: where.to_json()),
+    pydantic.WithJsonSchema({"type": "object"}),
 ]
 Share = Annotated[float, Field(ge=0, le=1)]
 MOST_WEIGHT = 1e6
@@ -105,29 +92,8 @@ BLENDED_JUDGED = 20
 """The same for a cross-encoder: 30 gain a little more on average, and lose on some data."""
 
 
-class _Origin(frozenset[str]):
-    """The names of settings that a preset gave; it makes no difference in comparisons."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Origin)
-
-    __hash__ = frozenset.__hash__
-
-
 MOST_CHANGED = 64
 """Settings of calls that are kept with the preferences which they change."""
-
-
-class _Changed(dict[object, "RetrievalPrefs"]):
-    """Preferences by the settings that made them; it makes no difference in comparisons."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Changed)
-
-    __hash__ = None
-
-    def __deepcopy__(self, memo: object) -> _Changed:
-        return _Changed()  # a copy may have other settings
 
 
 class Preferences(Record):
@@ -152,10 +118,10 @@ class FtsPrefs(Preferences):
 
     mode: FtsMode = "any"
     config: str | None = None
-    rank_func: RankFunction = "bm25"
+    rank_func: Literal["bm25", "ts_rank", "ts_rank_cd"] = "bm25"
     min_rank: float | None = Field(default=None, ge=0, le=MOST_SCORE, allow_inf_nan=False)
 
-    @field_validator("config")
+    @pydantic.field_validator("config")
     @classmethod
     def _is_a_name(cls, config: str | None) -> str | None:
         if config is not None:
@@ -203,6 +169,12 @@ class ExpansionPrefs(Preferences):
     feedback_terms: Count = 10
 
 
+WeightName = Literal["w_vec", "w_text", "w_fuzzy", "w_exact"]
+_WEIGHTS: dict[Leg, WeightName] = {
+    "semantic": "w_vec", "text": "w_text", "fuzzy": "w_fuzzy", "exact": "w_exact",
+}  # fmt: skip
+
+
 class ScoringPrefs(Preferences):
     """Fusion of the scores of the legs.
 
@@ -228,9 +200,7 @@ class ScoringPrefs(Preferences):
     fill: bool = True
     adapt: bool = True
     min_score: Share | None = None
-    by_type: dict[QueryType, dict[Literal["w_vec", "w_text", "w_fuzzy", "w_exact"], Weight]] = (
-        Field(default_factory=dict)
-    )
+    by_type: dict[QueryType, dict[WeightName, Weight]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _shared_weight(self) -> Self:
@@ -253,11 +223,10 @@ class ScoringPrefs(Preferences):
 
     @model_validator(mode="after")
     def _some_weight(self) -> Self:
+        own: dict[WeightName, float]
+        own = {"w_vec": self.w_vec, "w_text": self.w_text, "w_fuzzy": self.w_fuzzy}
         for weights in ({}, *self.by_type.values()):
-            own = [
-                weights.get(name, getattr(self, name)) for name in ("w_vec", "w_text", "w_fuzzy")
-            ]
-            if not any((*own, weights.get("w_exact"))):
+            if not any({**own, **weights}.values()):
                 raise ValueError("all weights are 0, so no passage could have a score; raise one")
         return self
 
@@ -270,16 +239,10 @@ class ScoringPrefs(Preferences):
         """
         alike = self.blend == "rrf" and not self.rrf_weighted and not as_given
         special = self.by_type.get(query_type, {}) if query_type else {}
-        by_leg: dict[Leg, float | None] = {
-            "semantic": special.get("w_vec", self.w_vec),
-            "text": special.get("w_text", self.w_text),
-            "fuzzy": special.get("w_fuzzy", self.w_fuzzy),
-            "exact": special.get("w_exact", self.w_exact),
-        }
         weights: dict[Leg, float] = {
             leg: float(weight > 0) if alike else weight
-            for leg, weight in by_leg.items()
-            if weight is not None
+            for leg, name in _WEIGHTS.items()
+            if (weight := special.get(name, getattr(self, name))) is not None
         }
         return {**weights, "exact": weights.get("exact", sum(weights.values()))}
 
@@ -387,7 +350,7 @@ class ContextPrefs(Preferences):
     """
 
     max_tokens: Count = 12_000
-    select: Selection | None = None
+    select: Literal["worth", "roles"] | None = None
     fill: bool = False
     neighbor_same_page: int = Field(default=1, ge=0)
     neighbor_cross_page: int = Field(default=2, ge=0)
@@ -524,14 +487,24 @@ class RetrievalPrefs(Preferences):
     cache: CachePrefs = CachePrefs()
     snippet: SnippetPrefs = SnippetPrefs()
     context: ContextPrefs = ContextPrefs()
-    explain: Explain = "hits"
+    explain: Literal["hits", "candidates"] = "hits"
     debug: bool = False
-    _of_preset: _Origin = PrivateAttr(default=_Origin())
-    _changed: _Changed = PrivateAttr(default_factory=_Changed)
+    _of_preset: frozenset[str] = PrivateAttr(default=frozenset())
+    """The names of settings that a preset gave; like what follows, no matter of comparisons."""
+    _changed: dict[object, RetrievalPrefs] = PrivateAttr(default_factory=dict)
+    """Preferences by the settings that made them. A copy may have other settings, and has none."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
 
     def __copy__(self) -> Self:
         copy = super().__copy__()
-        copy._changed = _Changed()  # a copy may have other settings
+        copy._changed = {}
+        return copy
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        copy = super().__deepcopy__(memo)
+        copy._changed = {}
         return copy
 
     @model_validator(mode="after")
@@ -566,27 +539,27 @@ class RetrievalPrefs(Preferences):
         The same settings may stand in preferences, which serve all verbs.
         """
         for name in _names(settings):
-            verbs = _VERBS.get(name, ())
-            if name == "top_k_items" and self.chunking.strategy == "precomputed":
-                verbs = ("search",)
-            if verbs and verb not in verbs:
+            if verb not in (verbs := self._verbs_of(name)):
                 raise ConfigError(
                     f"{name}: {verb} has no use for it; it is a setting of {' and '.join(verbs)}"
                 )
+
+    def _verbs_of(self, name: str) -> tuple[Verb, ...]:
+        """The verbs that a setting has a meaning for."""
+        if name == "top_k_items" and self.chunking.strategy == "precomputed":
+            return ("search",)
+        return _VERBS.get(name, get_args(Verb))
 
     def given_for(self, verb: Verb) -> dict[str, Any]:
         """The settings that differ from the defaults and have a meaning for a verb, as JSON."""
         values = self.model_dump(mode="json", exclude_unset=True, exclude={"query_text", "filters"})
         if self.filters != And():
             values["filters"] = self.filters.to_json()
-        unused = {name for name, verbs in _VERBS.items() if verb not in verbs}
         if verb == "search":
-            unused.add("top_k")
-        elif self.chunking.strategy == "precomputed":
-            unused.add("top_k_items")
-        if "parents.section_chars" in unused:
+            values.pop("top_k", None)
+        if verb not in self._verbs_of("parents.section_chars"):
             values.get("parents", {}).pop("section_chars", None)
-        return {name: value for name, value in values.items() if name not in unused}
+        return {name: value for name, value in values.items() if verb in self._verbs_of(name)}
 
     def depth(self, count: int, *, reranked: int | None = None) -> int:
         """The number of candidates of each leg if `count` passages are requested.
@@ -631,7 +604,7 @@ class RetrievalPrefs(Preferences):
         Of a group, given as a dict or as an object, only what is set in it changes.
         """
         prefs = RetrievalPrefs(**merged_settings(self._settings(), changes))
-        prefs._of_preset = _Origin(self._of_preset.difference(_names(changes)))
+        prefs._of_preset = self._of_preset.difference(_names(changes))
         return prefs
 
     def changed(self, settings: Mapping[str, Any]) -> RetrievalPrefs:
@@ -656,7 +629,7 @@ class RetrievalPrefs(Preferences):
     def overlaid(self, others: RetrievalPrefs) -> RetrievalPrefs:
         """These preferences, and over them what is set in others."""
         prefs = self.replace(**others._settings())
-        prefs._of_preset = _Origin(prefs._of_preset | others._of_preset)
+        prefs._of_preset |= others._of_preset
         return prefs
 
     def is_from_preset(self, name: str) -> bool:
@@ -675,7 +648,7 @@ class RetrievalPrefs(Preferences):
 
         settings = load_preset(name).settings
         prefs = cls(**merged_settings(settings, changes))
-        prefs._of_preset = _Origin(set(_names(settings)).difference(_names(changes)))
+        prefs._of_preset = frozenset(_names(settings)).difference(_names(changes))
         return prefs
 
     @classmethod
@@ -828,7 +801,7 @@ class SearchRequest:
                 raise ConfigError(f"{name}: given twice in one call; give it once")
         if as_passages:
             settings["top_k_chunks"] = settings.pop("top_k")
-        only_evident = self.verb == "search" and (
+        evident = self.verb == "search" and (
             self.only_evident or (as_passages and "top_k_items" not in settings)
         )
         if "filters" in settings:
@@ -844,12 +817,7 @@ class SearchRequest:
             start = start.with_query(self.query)
         start.check_call("retrieve" if self.verb == "why_not" else self.verb, self.settings)
         return replace(
-            self,
-            prefs=start,
-            settings={},
-            max_tokens=None,
-            over_own=False,
-            only_evident=only_evident,
+            self, prefs=start, settings={}, max_tokens=None, over_own=False, only_evident=evident
         )
 
     def each(self) -> list[SearchRequest]:

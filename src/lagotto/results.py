@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, Literal, SupportsIndex, overload
+from typing import Any, Literal, SupportsIndex, get_args, overload
 
 from pydantic import Field
 
@@ -27,11 +27,7 @@ from lagotto.documents import (
 Score = float
 Leg = Literal["semantic", "text", "fuzzy", "exact"]
 """The recall paths of a query: vectors, full text, spelling corrections, verbatim phrases."""
-
-"""Kinds of documents that are cited by their lines, or as a row of their file."""
-
-LEGS: tuple[Leg, ...] = ("semantic", "text", "fuzzy", "exact")
-
+LEGS: tuple[Leg, ...] = get_args(Leg)
 
 COPIES_NAMED = 5
 """Copies that a citation names: a text that a hundred files have must not cost a hundred names."""

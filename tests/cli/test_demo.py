@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lagotto.cli.demo import demo_location
+from lagotto.cli.demo import PACK_TOKENS, demo_location
 from lagotto.demo import (
     MODES,
-    PACK_TOKENS,
     DemoOutcome,
     Question,
     corpus,

@@ -10,7 +10,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, wait
 from functools import wraps
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from lagotto._internal.concurrency import LoopGuard
@@ -41,7 +40,6 @@ class LoopThread:
             self._loop = asyncio.new_event_loop()
         except OSError as exc:  # it needs file descriptors
             raise StoreError(f"no event loop can be made: {exc}; raise the limit") from exc
-        self._closing: list[asyncio.Task[None]] = []
         self._thread = threading.Thread(target=self._loop.run_forever, name="lagotto", daemon=True)
         self._thread.start()
 
@@ -72,41 +70,34 @@ class LoopThread:
                 wait([outcome])
             raise
 
-    async def cancel_others(self) -> None:
-        """Cancel what else is running, and wait until it has ended."""
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+    def stop(self, closing: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
+        """Cancel what is running, run `closing`, and end the loop and its thread."""
+        try:
+            self.run(_cancel_others())
+            if closing is not None:
+                self.run(closing())
+        finally:
+            self.run(self._loop.shutdown_default_executor())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
-    def stop(self) -> None:
-        """End the loop and its thread."""
-        self.run(self._loop.shutdown_default_executor())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._join()
-
-    def _join(self) -> None:
-        self._thread.join()
-        self._loop.close()
-
-    def stop_after(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `closing` on the loop and end loop and thread, without waiting for it.
+    def stop_soon(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """As `stop`, without waiting for it.
 
         For garbage collection, which may happen in the thread of the loop itself.
         """
-
-        async def close() -> None:
-            try:
-                await self.cancel_others()
-                await closing()
-            finally:
-                await self._loop.shutdown_default_executor()
-                threading.Thread(target=self._join, daemon=True).start()
-                self._loop.stop()
-
         self._loop.call_soon_threadsafe(
-            lambda: self._closing.append(self._loop.create_task(close()))
+            lambda: threading.Thread(target=self.stop, args=(closing,), daemon=True).start()
         )
+
+
+async def _cancel_others() -> None:
+    """Cancel what else is running, and wait until it has ended."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def blocking(
@@ -207,21 +198,12 @@ class BlockingBase(Generic[Base]):
         self._unclosed.detach()
         if self._guard.forked:
             return
-        try:
-            self._loop.run(self._loop.cancel_others())
-            self._loop.run(self.base.close())
-        finally:
-            self._loop.stop()
+        self._loop.stop(self.base.close)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -268,7 +250,7 @@ def _close_unclosed(base: AsyncBase, loop: LoopThread, guard: LoopGuard) -> None
     """Close a base that was garbage collected; nothing in a forked process."""
     if guard.forked:
         return
-    loop.stop_after(base.close)
+    loop.stop_soon(base.close)
     warnings.warn(
         f"the knowledge base {base.location} was not closed; call close(), or use `with`",
         ResourceWarning,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -91,12 +91,11 @@ def search_body(request: SearchRequest) -> dict[str, Any]:
 
 
 def results_of(answer: Mapping[str, Any]) -> Results:
-    def hits(name: str) -> Iterator[RetrievalResult]:
-        for hit in answer.get(name, ()):
-            yield RetrievalResult(**fields_of(RetrievalResult, hit))
-
-    stats = RetrievalStats(**answer["stats"])
-    return Results(hits("hits"), candidates=tuple(hits("candidates")), stats=stats)
+    hits, candidates = (
+        [RetrievalResult(**fields_of(RetrievalResult, hit)) for hit in answer.get(name, ())]
+        for name in ("hits", "candidates")
+    )
+    return Results(hits, candidates=candidates, stats=RetrievalStats(**answer["stats"]))
 
 
 def fields_of(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,7 +128,7 @@ class AsyncClient(AsyncBase):
 
     async def open(self) -> Self:
         """Connect; StoreError if there is no server."""
-        await self._get("/healthz")
+        await self._request("GET", "/healthz")
         return self
 
     async def close(self) -> None:
@@ -137,15 +136,7 @@ class AsyncClient(AsyncBase):
         if http is not None:
             await http.aclose()
 
-    async def _get(
-        self, path: str, params: Mapping[str, Any] | None = None, *, missing: bool = False
-    ) -> Any:
-        return await self._request("GET", path, missing=missing, params=params)
-
-    async def _post(self, path: str, body: object, *, missing: bool = False) -> Any:
-        return await self._request("POST", path, missing=missing, json=body)
-
-    async def _request(self, method: str, path: str, *, missing: bool, **content: Any) -> Any:
+    async def _request(self, method: str, path: str, missing: bool = False, **content: Any) -> Any:
         """The JSON of an answer; None for NotFound if something may be missing."""
         import httpx
 
@@ -174,7 +165,7 @@ class AsyncClient(AsyncBase):
         path = "/v1/" + request.verb.replace("_", "-")
         missing = request.verb == "why_not"
         async with cancel_scope(request.context):
-            body = await self._post(path, search_body(request), missing=missing)
+            body = await self._request("POST", path, missing=missing, json=search_body(request))
         if body is None:
             hits = await self.answer(replace(request, verb="retrieve", document_id=""))
             collection = request.settings.get("collection") or DEFAULT_COLLECTION
@@ -188,7 +179,7 @@ class AsyncClient(AsyncBase):
 
     async def resolve(self, citation: Citation | str) -> CitedPassage:
         key = citation.key if isinstance(citation, Citation) else citation
-        body = await self._post("/v1/resolve", {"citation": key}, missing=True)
+        body = await self._request("POST", "/v1/resolve", missing=True, json={"citation": key})
         if body is None:
             raise CitationError(f"{key}: there is no such document; it may have been removed since")
         if body["changed"]:
@@ -204,7 +195,7 @@ class AsyncClient(AsyncBase):
         if collection is not None:
             parameters["collection"] = collection
         while True:
-            page = await self._get("/v1/documents", parameters)
+            page = await self._request("GET", "/v1/documents", params=parameters)
             for fields in page["documents"]:
                 yield Document(**fields)
             if page["next"] is None:
@@ -225,15 +216,15 @@ class AsyncClient(AsyncBase):
 
     async def _of_document(self, what: str, document_id: str, collection: str) -> Any:
         path = f"/v1/{what}/{quote(document_id, safe='')}"
-        return await self._get(path, {"collection": collection}, missing=True)
+        return await self._request("GET", path, missing=True, params={"collection": collection})
 
     async def info(self) -> StoreInfo:
-        fields = await self._get("/v1/info")
+        fields = await self._request("GET", "/v1/info")
         return StoreInfo(**{**fields, "location": self.location})
 
     async def collections(self) -> dict[str, int]:
         """Return the number of documents in each collection that the key may see."""
-        answer = await self._get("/v1/collections")
+        answer = await self._request("GET", "/v1/collections")
         return {each["name"]: each["documents"] for each in answer["collections"]}
 
     async def remove(
@@ -242,19 +233,19 @@ class AsyncClient(AsyncBase):
         body: dict[str, Any] = {"ids": list(document_ids), "collection": collection}
         if filters is not None:
             body["filters"] = parse_filter(filters).to_json()
-        removed: list[str] = (await self._post("/v1/documents/remove", body))["removed"]
-        return removed
+        return list((await self._request("POST", "/v1/documents/remove", json=body))["removed"])
 
     async def judge(
         self, query: str, passage: Citation | RetrievalResult | str, relevance: int | None
     ) -> RelevanceJudgement | None:
         body = {"query": query, "citation": citation_of(passage), "relevance": relevance}
-        judgement = (await self._post("/v1/judgements", body))["judgement"]
+        judgement = (await self._request("POST", "/v1/judgements", json=body))["judgement"]
         return None if judgement is None else RelevanceJudgement(**judgement)
 
     async def judgements(self, *, query: str | None = None) -> list[RelevanceJudgement]:
         """List the judgements made with this key, the oldest first; of one query if given."""
-        answer = await self._get("/v1/judgements", {} if query is None else {"q": query})
+        params = {} if query is None else {"q": query}
+        answer = await self._request("GET", "/v1/judgements", params=params)
         return [RelevanceJudgement(**fields) for fields in answer["judgements"]]
 
     async def sync(self, /, *folders: object, **options: object) -> NoReturn:
@@ -312,7 +303,7 @@ class AsyncClient(AsyncBase):
             if documents:
                 fields = [document.model_dump(mode="json") for document in documents]
                 body = {"documents": fields, **({} if replace else {"replace": False})}
-                task = await self._post("/v1/documents", body)
+                task = await self._request("POST", "/v1/documents", json=body)
                 reports.append(await self._finished(task["id"]))
             if progress is not None:
                 done = sum_reports(reports)
@@ -323,7 +314,7 @@ class AsyncClient(AsyncBase):
     async def _finished(self, name: str) -> AddReport:
         pauses = iter(PAUSES)
         while True:
-            task = await self._get(f"/v1/tasks/{name}")
+            task = await self._request("GET", f"/v1/tasks/{name}")
             if task["state"] == "cancelled" or (task["state"] == "failed" and task["error"]):
                 raise StoreError(f"the task {name} was {task['state']}: {task['error'] or ''}")
             if task["state"] in ("succeeded", "failed"):

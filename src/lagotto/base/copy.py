@@ -85,8 +85,6 @@ def _seal(entry: Entry) -> dict[str, str]:
 
 
 class _Copy:
-    """One run."""
-
     def __init__(self, source: Store, target: Store, on_progress: OnProgress) -> None:
         self._source = source
         self._target = target

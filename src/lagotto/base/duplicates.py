@@ -41,7 +41,8 @@ _FACTOR = 0x9E3779B97F4A7C15
 class PassageSpan(NamedTuple):
     """A passage, by its document and offsets."""
 
-    document: DocumentRef
+    collection: str
+    document_id: str
     start: int
     end: int
 
@@ -133,24 +134,15 @@ class _Texts:
                         self._duplicates[other.passage] = (passage, False)
 
     def duplicates(self) -> list[Duplicate]:
-        return [
-            Duplicate(
-                collection=passage.document.collection,
-                document_id=passage.document.id,
-                start=passage.start,
-                end=passage.end,
-                in_collection=other.document.collection,
-                in_document_id=other.document.id,
-                in_start=other.start,
-                in_end=other.end,
-                is_whole=is_whole,
-            )
-            for passage, (other, is_whole) in sorted(self._duplicates.items())
-        ]
+        duplicates = []
+        for passage, (other, is_whole) in sorted(self._duplicates.items()):
+            container = {f"in_{name}": value for name, value in other._asdict().items()}
+            duplicates.append(Duplicate(**passage._asdict(), **container, is_whole=is_whole))
+        return duplicates
 
 
 def _span(chunk: Chunk) -> PassageSpan:
-    return PassageSpan(chunk.document_ref, chunk.start, chunk.end)
+    return PassageSpan(*chunk.document_ref, chunk.start, chunk.end)
 
 
 def _long_enough(chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk, NDArray[np.uint32]]]:

@@ -290,40 +290,29 @@ class _Batch:
 
     def fail(self, document: Document, reason: str, error: Exception) -> None:
         """Record the failure of a document, which is then not counted as added or updated."""
-        self.failures.append(
-            ReadFailure(
-                source=document.source or document.id, reason=reason, error=type(error).__name__
-            )
-        )
+        source, kind = document.source or document.id, type(error).__name__
+        self.failures.append(ReadFailure(source=source, reason=reason, error=kind))
         self.changes.pop(document.ref, None)
-
-    def progress(self, done: Progress) -> Progress:
-        counts = Counter(self.changes.values())
-        stored = [entry for entry in self.entries if entry.document.ref in self.changes]
-        return done.model_copy(
-            update={
-                "added": done.added + counts["added"],
-                "updated": done.updated + counts["metadata"] + counts["content"],
-                "unchanged": done.unchanged + counts["nothing"],
-                "failed": done.failed + len(self.failures),
-                "chunks": done.chunks + sum(len(entry.vectors) for entry in stored),
-                "source": self.source,
-            }
-        )
 
     @property
     def to_embed(self) -> int:
-        return _to_embed(self.new)
+        return sum(len(findable(chunks)) for _, chunks in self.new)
 
     def first(self, chunks: int) -> _Batch:
         """Take out the first documents, with at most so many chunks together, but at least one."""
         part = _Batch()
-        while self.new and (not part.new or part.to_embed + _to_embed(self.new[:1]) <= chunks):
-            document, own = self.new.pop(0)
-            part.new.append((document, own))
+        while self.new:
+            document, own = self.new[0]
+            if part.new and part.to_embed + len(findable(own)) > chunks:
+                break
+            part.new.append(self.new.pop(0))
             part.changes[document.ref] = self.changes.pop(document.ref)
             part.source = document.source
         return part
+
+
+Batches = asyncio.Queue[_Batch | None]
+"""None is the end of them."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -361,10 +350,7 @@ class Ingest:
         self._bytes_read = self._bytes_stored = 0
 
     async def run(
-        self,
-        results: Iterable[Document | ReadFailure],
-        *,
-        loading: Loading | None = None,
+        self, results: Iterable[Document | ReadFailure], *, loading: Loading | None = None
     ) -> AddReport:
         """Add all documents of `results`, which come from `loading`, if files are read.
 
@@ -375,18 +361,11 @@ class Ingest:
             ends = self._file_ends = await in_thread(loading.file_ends)
             self._report(files=len(ends), size=max(ends.values(), default=0))
         interrupt = loading.interrupt if loading else lambda: None
-        prepared: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
-        embedded: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
-        stages = (
-            self._prepare(results, prepared, interrupt),
-            self._embed(prepared, embedded),
-            self._write(embedded),
-        )
-        log.info(
-            "adding documents to %s, chunks of %s, vectors of %s",
-            self._target.location,
-            *self._made_by,
-        )
+        prepared, embedded = Batches(QUEUED_BATCHES), Batches(QUEUED_BATCHES)
+        reading = self._prepare(results, prepared, interrupt)
+        stages = (reading, self._embed(prepared, embedded), self._write(embedded))
+        parts = self._target.location, *self._made_by
+        log.info("adding documents to %s, chunks of %s, vectors of %s", *parts)
         tasks = [asyncio.create_task(stage) for stage in stages]
         try:
             await asyncio.gather(*tasks)
@@ -404,10 +383,7 @@ class Ingest:
         new = done.added + done.updated
         note = unknown_languages(info, self._languages, total=new, what="new document")
         return AddReport(
-            added=done.added,
-            updated=done.updated,
-            unchanged=done.unchanged,
-            chunks=done.chunks,
+            **done.model_dump(include={"added", "updated", "unchanged", "chunks"}),
             seconds=time.monotonic() - self._started,
             failures=tuple(self._failures),
             notes=(note,) if note else (),
@@ -415,10 +391,7 @@ class Ingest:
         )
 
     async def _prepare(
-        self,
-        results: Iterable[Document | ReadFailure],
-        out: asyncio.Queue[_Batch | None],
-        interrupt: Callable[[], None],
+        self, results: Iterable[Document | ReadFailure], out: Batches, interrupt: Callable[[], None]
     ) -> None:
         groups = batches(results, documents=BATCH_DOCUMENTS, characters=BATCH_CHARACTERS)
         while group := await interruptible(lambda: next(groups, None), interrupt=interrupt):
@@ -455,13 +428,8 @@ class Ingest:
         batch.new = await in_thread(self._chunk, todo, batch)
         for failure in failures:
             log.info("failed: %s (%s)", failure.source, failure.error)
-        log.debug(
-            "read %d documents up to %s: %d to embed, %d chunks",
-            len(group),
-            batch.source,
-            len(todo),
-            batch.to_embed,
-        )
+        sizes = len(group), batch.source, len(todo), batch.to_embed
+        log.debug("read %d documents up to %s: %d to embed, %d chunks", *sizes)
         return batch
 
     def _change(self, document: Document, stored: Version | None) -> Change:
@@ -486,9 +454,7 @@ class Ingest:
                 batch.fail(document, f"chunking failed ({exc})", exc)
         return chunked
 
-    async def _embed(
-        self, batches: asyncio.Queue[_Batch | None], out: asyncio.Queue[_Batch | None]
-    ) -> None:
+    async def _embed(self, batches: Batches, out: Batches) -> None:
         """Embed batches in parts, each of about `STEP_SECONDS`."""
         while (batch := await batches.get()) is not None:
             while batch.to_embed > self._step and len(batch.new) > 1:
@@ -516,21 +482,13 @@ class Ingest:
         self._embedded(before, batch.to_embed)
         self._pace(batch.to_embed, started)
         log.debug("embedded %d chunks", batch.to_embed)
+        made_by = self.vectors.model_id, self.embedder, self.generation
         for (document, chunks), vectors in zip(batch.new, results, strict=True):
             if isinstance(vectors, NativeEmbeddingError):
                 batch.fail(document, f"embedding failed ({vectors})", vectors)
                 continue
             self._languages.update([document.language] if document.language else [])
-            batch.entries.append(
-                Entry(
-                    document,
-                    chunks,
-                    vectors,
-                    self.vectors.model_id,
-                    embedder=self.embedder,
-                    generation=self.generation,
-                )
-            )
+            batch.entries.append(Entry(document, chunks, vectors, *made_by))
         return batch
 
     async def _embed_large(
@@ -564,7 +522,7 @@ class Ingest:
             rate = chunks / max(time.monotonic() - started, 1e-6)
             self._step = max(1, int(rate * STEP_SECONDS))
 
-    async def _write(self, batches: asyncio.Queue[_Batch | None]) -> None:
+    async def _write(self, batches: Batches) -> None:
         indexing = BackgroundIndexing(self._target)
         try:
             while (batch := await batches.get()) is not None:
@@ -605,8 +563,16 @@ class Ingest:
                 sources = self._changed["added" if change == "added" else "updated"]
                 if len(sources) < NAMED and document.source:
                     sources[document.source] = None
-        self._done = batch.progress(self._done)
-        self._report()
+        done, counts = self._done, Counter(batch.changes.values())
+        stored = [entry for entry in batch.entries if entry.document.ref in batch.changes]
+        self._report(
+            added=done.added + counts["added"],
+            updated=done.updated + counts["metadata"] + counts["content"],
+            unchanged=done.unchanged + counts["nothing"],
+            failed=done.failed + len(batch.failures),
+            chunks=done.chunks + sum(len(entry.vectors) for entry in stored),
+            source=batch.source,
+        )
         log.debug("stored %d documents, %d chunks so far", self._done.documents, self._done.chunks)
 
     def _embedded(self, before: int, count: int) -> None:
@@ -660,10 +626,6 @@ class Ingest:
                 batch.fail(_document(items[0]), f"it can't be stored ({exc})", exc)
 
 
-def _to_embed(works: Works) -> int:
-    return sum(len(findable(chunks)) for _, chunks in works)
-
-
 def _document(item: Entry | Document) -> Document:
     return item.document if isinstance(item, Entry) else item
 
@@ -701,12 +663,8 @@ class VectorReuse:
         self, document: Document, chunks: Sequence[Chunk], vectors: Vectors, *, first: int
     ) -> None:
         """Keep the vectors of the chunks from `first` on, until the document is complete."""
-        await self._store.keyed_values.put(
-            UNFINISHED,
-            f"{self._name(document, chunks)}/{first}",
-            {"at": time.time()},
-            data=vectors.astype("<f4").tobytes(),
-        )
+        name, data = f"{self._name(document, chunks)}/{first}", vectors.astype("<f4").tobytes()
+        await self._store.keyed_values.put(UNFINISHED, name, {"at": time.time()}, data=data)
 
     async def remove_kept(self, works: Works) -> None:
         """Remove what was kept of documents that are stored now, and what is too old."""

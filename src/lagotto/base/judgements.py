@@ -81,12 +81,10 @@ class Judgements:
         """The judgements, the oldest first; of one query or judge if given."""
         items = await self._values.items(JUDGEMENT)
         judgements = [RelevanceJudgement.model_validate(item.value) for item in items]
-        selection = [
-            item
-            for item in judgements
-            if (query is None or item.query == query.strip()) and judge in (None, item.judge)
-        ]
-        return sorted(selection, key=lambda item: (item.judged_at, item.citation))
+        if query is not None:
+            judgements = [item for item in judgements if item.query == query.strip()]
+        judgements = [item for item in judgements if judge in (None, item.judge)]
+        return sorted(judgements, key=lambda item: (item.judged_at, item.citation))
 
 
 def citation_of(passage: Citation | RetrievalResult | str) -> str:

@@ -292,31 +292,23 @@ class AsyncKnowledgeBase(AsyncBase):
         loading.source_by_id.update(state.sources)
         await in_thread(loading.find_files)  # what it finds wrong is a failure in the report
         report = await ingest.run(path_metadata.applied(loading), loading=loading)
-        outcome = await state.finish(
-            folders,
-            read=loading.complete,
-            seen=ingest.seen,
-            failures=report.failures,
-            moved=moved,
+        gone, unchanged, notes = await state.finish(
+            folders, read=loading.complete, seen=ingest.seen, failures=report.failures, moved=moved
         )
-        gone = outcome.gone
         removed = await self.remove(*gone, collection=collection) if gone else []
         lost = tuple(dict.fromkeys(state.sources[name] for name in removed))[:NAMED]
         return report.model_copy(
             update={
                 "removed": len(removed),
                 "changed": {**report.changed, **({"removed": lost} if lost else {})},
-                "unchanged": report.unchanged + outcome.unchanged,
+                "unchanged": report.unchanged + unchanged,
                 "skipped": loading.skipped,
-                "notes": (*report.notes, *loading.notes, *outcome.notes),
+                "notes": (*report.notes, *loading.notes, *notes),
             }
         )
 
     async def remove(
-        self,
-        *document_ids: str,
-        collection: str | None = None,
-        filters: FilterLike = None,
+        self, *document_ids: str, collection: str | None = None, filters: FilterLike = None
     ) -> list[str]:
         if not document_ids and filters is None:
             inside = f" in {collection!r}" if collection is not None else ""
@@ -324,10 +316,8 @@ class AsyncKnowledgeBase(AsyncBase):
                 "no ids and no filter are given, so nothing was removed; pass ids, or filters={} "
                 f"to remove every document{inside}"
             )
-        conditions: list[Filter] = [_within(collection, filters)]
-        if document_ids:
-            conditions.append(In("document_id", document_ids))
-        return await self.store.delete(And(*conditions))
+        named = [In("document_id", document_ids)] if document_ids else []
+        return await self.store.delete(And(_within(collection, filters), *named))
 
     async def iter_documents(
         self, *, filters: FilterLike = None, collection: str | None = None
@@ -370,10 +360,7 @@ class AsyncKnowledgeBase(AsyncBase):
         return {name: list(synonyms.groups) for name, synonyms in by_collection.items()}
 
     async def set_synonyms(
-        self,
-        groups: Iterable[Sequence[str]] | str,
-        *,
-        collection: str = DEFAULT_COLLECTION,
+        self, groups: Iterable[Sequence[str]] | str, *, collection: str = DEFAULT_COLLECTION
     ) -> int:
         """Replace the synonyms of a collection; without groups, it has none. Return their number.
 
@@ -381,11 +368,11 @@ class AsyncKnowledgeBase(AsyncBase):
         is a line with commas between them. Searches in all collections use those of all.
         """
         checked = Synonyms(parse_synonyms(groups) if isinstance(groups, str) else groups).groups
+        values, name = self.store.keyed_values, storable(collection)
         if checked:
-            stored = {"groups": checked}
-            await self.store.keyed_values.put(SYNONYMS, storable(collection), stored)
+            await values.put(SYNONYMS, name, {"groups": checked})
         else:
-            await self.store.keyed_values.remove(SYNONYMS, storable(collection))
+            await values.remove(SYNONYMS, name)
         return len(checked)
 
     @property
@@ -449,7 +436,6 @@ class AsyncKnowledgeBase(AsyncBase):
         return done
 
     async def prepare(self) -> None:
-        """Load what searches need; raises what would prevent them."""
         await self._ready()
 
     @property
@@ -526,7 +512,4 @@ class AsyncKnowledgeBase(AsyncBase):
 
 def _within(collection: str | None, filters: FilterLike) -> Filter:
     condition = parse_filter(filters)
-    if collection is None:
-        return condition
-    inside = Eq("collection", collection)
-    return inside if condition == And() else And(inside, condition)
+    return condition if collection is None else Eq("collection", collection) & condition

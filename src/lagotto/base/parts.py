@@ -45,10 +45,13 @@ class BaseParts:
     """
 
     spec: str | None
-    embedder: Embedder
     chunker_id: str
     vectors: ChunkEmbedder
     pooling: Pooling
+
+    @property
+    def embedder(self) -> Embedder:
+        return self.vectors.embedder
 
     @property
     def chunker(self) -> Chunker:
@@ -87,7 +90,6 @@ def create_parts(choice: Choice, stored: BaseConfig, *, location: str) -> BasePa
         spec = f"{name}{colon}{Path(rest).resolve()}" if is_path else chosen
         if not _is_built_in(spec):
             trust(spec)
-    pooling = choice.pooling or stored.pooling or "chunk"
     chunker_id = stored.chunker_id
     if choice.chunker is not None or chunker_id is None:  # an id has all sizes spelled out
         from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER
@@ -96,13 +98,8 @@ def create_parts(choice: Choice, stored: BaseConfig, *, location: str) -> BasePa
         chunker_id = CHUNKERS.create(chunker_spec, tokenizer=embedder.tokenizer).id
         if CHUNKERS.is_installed(name := chunker_id.partition(":")[0]):
             trust(name)
-    return BaseParts(
-        spec=spec,
-        embedder=embedder,
-        chunker_id=chunker_id,
-        vectors=ChunkEmbedder(embedder, pooling=pooling),
-        pooling=pooling,
-    )
+    pooling = choice.pooling or stored.pooling or "chunk"
+    return BaseParts(spec, chunker_id, ChunkEmbedder(embedder, pooling=pooling), pooling)
 
 
 def check_choice(parts: BaseParts, stored: BaseConfig, *, location: str) -> None:

@@ -6,21 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lagotto._internal.concurrency import in_thread
+from lagotto._internal.locations import is_web_address
 from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
 from lagotto.errors import ConfigError
 from lagotto.filters import And, Eq, Filter, Gt, Or, parse_filter
-from lagotto.prefs import (
-    Mode,
-    RetrievalPrefs,
-    SearchRequest,
-    merged_settings,
-    several_queries,
-)
+from lagotto.prefs import Mode, RetrievalPrefs, SearchRequest, merged_settings, several_queries
 from lagotto.request_context import RequestContext
 from lagotto.results import Results, RetrievalBundle, RetrievalResult
 from lagotto.retrieval.retriever import Retriever
@@ -90,10 +84,9 @@ class BaseVerbs(ABC):
     ) -> list[Results]:
         """Return the results of `retrieve` for each query; faster than one call per query."""
         options = _options(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
-        return await self._answer_each(
-            queries,
-            SearchRequest("retrieve", "", prefs, options, context=request or RequestContext()),
-        )
+        context = request or RequestContext()
+        search_request = SearchRequest("retrieve", "", prefs, options, context=context)
+        return await self._answer_each(queries, search_request)
 
     async def search(
         self,
@@ -150,21 +143,13 @@ class BaseVerbs(ABC):
         if fill is not None:
             settings = merged_settings({"context": {"fill": fill}}, settings)
         options = _options(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
-        several = several_queries(query, queries, query_vector)
-        pack: ContextPack = await self.answer(
-            SearchRequest(
-                "context",
-                query or "",
-                prefs,
-                options,
-                query_vector,
-                request or RequestContext(),
-                max_tokens=max_tokens,
-                format=format,
-                counter=counter,
-                queries=several,
-            )
+        several, context = (
+            several_queries(query, queries, query_vector),
+            request or RequestContext(),
         )
+        search = SearchRequest("context", query or "", prefs, options, query_vector, context)
+        sizes: Any = {"max_tokens": max_tokens, "format": format, "counter": counter}
+        pack: ContextPack = await self.answer(replace(search, queries=several, **sizes))
         return pack
 
     async def why_not(
@@ -190,17 +175,9 @@ class BaseVerbs(ABC):
         others.
         """
         options = _options(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
-        reason: WhyNot = await self.answer(
-            SearchRequest(
-                "why_not",
-                query,
-                prefs,
-                options,
-                query_vector,
-                request or RequestContext(),
-                document_id=document_id,
-            )
-        )
+        context = request or RequestContext()
+        search = SearchRequest("why_not", query, prefs, options, query_vector, context)
+        reason: WhyNot = await self.answer(replace(search, document_id=document_id))
         return reason
 
     async def _answer_each(self, queries: Sequence[str], request: SearchRequest) -> list[Results]:
@@ -284,12 +261,7 @@ class AsyncBase(BaseVerbs):
     async def __aenter__(self) -> Self:
         return await self.open()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def add(
@@ -342,11 +314,7 @@ class AsyncBase(BaseVerbs):
         )
 
     async def import_documents(
-        self,
-        path: str | Path,
-        *,
-        collection: str | None = None,
-        progress: OnProgress | None = None,
+        self, path: str | Path, *, collection: str | None = None, progress: OnProgress | None = None
     ) -> AddReport:
         """Add what `export_documents` wrote: a file, or a folder in the layout of BEIR.
 
@@ -428,7 +396,6 @@ class BaseRetriever:
     vector: Vector | None = None
 
     async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
-        """Return the best documents for the query, and the passages that support them."""
         request = SearchRequest.of(prefs, "search", vector=self.vector, ctx=ctx)
         bundle: RetrievalBundle = await self.base.answer(replace(request, over_own=True))
         return bundle
@@ -482,8 +449,7 @@ async def documents_called(
     """
     path = _path(name) if is_local else name
     for field, value in (("document_id", name), ("source", path), ("path", name), ("title", name)):
-        matches = await base.documents(filters=Eq(field, value), collection=collection)
-        if matches:
+        if matches := await base.documents(filters=Eq(field, value), collection=collection):
             return matches
     end = f"/{name.removeprefix('./')}"
     return [
@@ -529,8 +495,6 @@ def described(documents: Sequence[Document]) -> str:
 
 def _path(name: str) -> str:
     """`name` as the source of what was added from here: an absolute path, or a web address."""
-    from lagotto._internal.locations import is_web_address
-
     if is_web_address(name):
         return name.partition("#")[0]
     try:

@@ -78,18 +78,14 @@ async def rebuild_base(
             "generation": stored.generation + 1,
         }
     )
-    take_over = not cut_again and all(
-        getattr(stored, name) == getattr(config, name) for name in ("model_id", "dimension")
-    )
+    same = (stored.model_id, stored.dimension) == (config.model_id, config.dimension)
     async with store.staging(config) as staging:
         report = progress or (lambda _: None)
-        return await _Rebuild(store, staging, parts, config, take_over, report).run()
+        return await _Rebuild(store, staging, parts, config, same and not cut_again, report).run()
 
 
 @dataclass(eq=False)
 class _Rebuild:
-    """One run."""
-
     store: Store
     staging: Staging
     parts: BaseParts
@@ -108,7 +104,11 @@ class _Rebuild:
             ready, missing = await self._pending()
             self._report(documents=ready + len(missing), done=ready)
             for start in range(0, len(missing), BATCH_DOCUMENTS):
-                await self._add(missing[start : start + BATCH_DOCUMENTS])
+                names = missing[start : start + BATCH_DOCUMENTS]
+                if self.take_over:
+                    names = await self._copy(names)
+                if documents := await self.staging.documents(names):
+                    await self._make(documents)
             await self.staging.build_indexes()
             if await self.staging.switch():
                 self._report()
@@ -122,12 +122,6 @@ class _Rebuild:
         """How many documents are ready, and which are not."""
         missing = await self.staging.pending()
         return max(0, (await self.store.info()).documents - len(missing)), missing
-
-    async def _add(self, names: Sequence[Name]) -> None:
-        if self.take_over:
-            names = await self._copy(names)
-        if documents := await self.staging.documents(names):
-            await self._make(documents)
 
     async def _copy(self, names: Sequence[Name]) -> list[Name]:
         """Take over documents with their chunks and vectors; the names of those made otherwise.

@@ -41,8 +41,6 @@ class PathMetadata:
 
     def of(self, source: str) -> Metadata:
         """The metadata of a source and of the folders above it, the nearest last."""
-        if not self._by_path:
-            return {}
         above = () if is_web_address(source) else reversed(Path(source).parents)
         metadata: dict[str, Any] = {}
         for name in (*map(str, above), source):
@@ -77,24 +75,11 @@ class Move(NamedTuple):
     document_id: str
 
 
-class SyncOutcome(NamedTuple):
-    """The ids of documents to remove, the number of those not read again, and notes."""
-
-    gone: list[str]
-    unchanged: int
-    notes: tuple[str, ...]
-
-
 class FolderSync:
     """One run of `sync`: which files `load` has to read, then what is gone."""
 
     def __init__(
-        self,
-        store: Store,
-        *,
-        options: ReadOptions,
-        metadata: PathMetadata,
-        checksum: bool = False,
+        self, store: Store, *, options: ReadOptions, metadata: PathMetadata, checksum: bool = False
     ) -> None:
         self._store = store
         self._files = store.source_files
@@ -153,9 +138,10 @@ class FolderSync:
         seen: Collection[DocumentRef],
         failures: Iterable[ReadFailure],
         moved: bool = False,
-    ) -> SyncOutcome:
-        """Store the state of the files; what is to be removed, and what is kept.
+    ) -> tuple[list[str], int, tuple[str, ...]]:
+        """Store the state of the files.
 
+        Returns the ids of documents to remove, the number of those not read again, and notes.
         `read` are the files that were read to their ends, `seen` the documents that were read.
         With `moved`, documents from anywhere are to be removed if their files are gone and a file
         in `folders` has their content, which takes over the metadata given for the old path;
@@ -187,11 +173,9 @@ class FolderSync:
             and _lies_in(document.source, roots)
             and not _lies_in(document.source, failed)
         }
-        return SyncOutcome(
-            gone=[document.id for document in gone],
-            unchanged=sum(document.source in self._unchanged for document in documents),
-            notes=tuple(_notes(moves, pending, skipped)),
-        )
+        unchanged = sum(document.source in self._unchanged for document in documents)
+        notes = tuple(_notes(moves, pending, skipped))
+        return [document.id for document in gone], unchanged, notes
 
     def _is_gone(self, source: str, roots: set[Path], paths: set[Path]) -> bool:
         if source in self._unchanged:

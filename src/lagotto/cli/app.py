@@ -13,31 +13,19 @@ from lagotto._internal.registry import did_you_mean
 from lagotto.cli.options import DEFAULT_KB, VERBOSE, for_typer, option
 
 COMMANDS = {
-    "add": "ingest:add",
-    "sync": "ingest:sync",
-    "watch": "ingest:watch",
-    "retrieve": "search:retrieve",
-    "search": "search:search",
-    "context": "search:context",
-    "list": "documents:list_documents",
-    "show": "documents:show",
-    "remove": "documents:remove",
-    "rebuild": "maintenance:rebuild",
-    "info": "maintenance:info",
-    "synonyms": "maintenance:synonyms",
-    "presets": "models:presets",
-    "models": "models:models",
-    "copy": "maintenance:copy",
-    "export": "maintenance:export",
-    "import": "maintenance:import_documents",
-    "eval": "eval:evaluate",
-    "doctor": "maintenance:doctor",
-    "serve": "serve:serve",
-    "mcp": "serve:mcp",
-    "keys": "serve:keys",
-    "demo": "demo:demo",
+    **dict.fromkeys(("add", "sync", "watch"), "ingest"),
+    **dict.fromkeys(("retrieve", "search", "context"), "search"),
+    **dict.fromkeys(("list", "show", "remove"), "documents"),
+    **dict.fromkeys(("rebuild", "info", "synonyms"), "maintenance"),
+    **dict.fromkeys(("presets", "models"), "models"),
+    **dict.fromkeys(("copy", "export", "import"), "maintenance"),
+    **{"eval": "eval", "doctor": "maintenance"},
+    **dict.fromkeys(("serve", "mcp", "keys"), "serve"),
+    "demo": "demo",
 }
-"""The module and the function of each command."""
+"""The module of each command, in the order of the help."""
+FUNCTIONS = {"list": "list_documents", "import": "import_documents", "eval": "evaluate"}
+"""Those that don't have the name of their command."""
 
 
 class Commands(TyperGroup):
@@ -49,8 +37,8 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
-        function = getattr(import_module(f"lagotto.cli.{module}"), name)
+        module = import_module(f"lagotto.cli.{COMMANDS[cmd_name]}")
+        function = getattr(module, FUNCTIONS.get(cmd_name, cmd_name))
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.command(cmd_name)(for_typer(function))
         command = typer.main.get_command(alone)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from lagotto.demo import DemoOutcome
 
 
+PACK_TOKENS = 400
+
+
 def demo(
     kb: str | None = option("Create the base here and keep it.", metavar="PATH"),
     embedder: str | None = EMBEDDER,
@@ -43,7 +46,7 @@ def demo(
         return
     from lagotto.base.blocking import KnowledgeBase
     from lagotto.cli.progress import Meter
-    from lagotto.demo import PACK_TOKENS, add_corpus, ask, examples, pack_for, questions
+    from lagotto.demo import COLLECTION, add_corpus, ask, examples, questions
 
     with (
         demo_location(kb, keep=keep) as location,
@@ -55,7 +58,8 @@ def demo(
         say(str(report))
         outcomes = [ask(base, question) for question in questions()]
         chosen = examples(outcomes)
-        pack = pack_for((chosen or outcomes)[0].question, base)
+        question = (chosen or outcomes)[0].question.question
+        pack = base.context(question, collection=COLLECTION, max_tokens=PACK_TOKENS, top_k=3)
     _print_ranks(outcomes)
     for outcome in chosen:
         _print_answer(outcome)
@@ -66,7 +70,7 @@ def demo(
     if not kb and not keep:
         location = "demo.db"
         typer.echo(f"\nKeep these documents:  lagotto demo --kb {location}")
-    address, question = quote(mask_location(location)), (chosen or outcomes)[0].question.question
+    address = quote(mask_location(location))
     typer.echo(
         f'\nTry next:  lagotto --kb {address} retrieve "{question}" --explain\n'
         f'           lagotto --kb {address} context "{question}" --max-tokens 500\n'

@@ -35,14 +35,6 @@ COMPARED = 2_000
 """Documents whose titles are compared with an unknown name."""
 
 
-def find_documents(kb: KnowledgeBase, name: str, *, collection: str | None) -> list[Document]:
-    """The documents that `name` stands for; ConfigError if there is none."""
-    from lagotto.base.protocol import documents_called
-
-    called = documents_called(kb.base, name, collection=collection, by_end=False)
-    return kb.run(called) or _raise_unknown(kb, name, collection)
-
-
 def find_document(kb: KnowledgeBase, name: str, *, collection: str | None) -> Document:
     """The one document that `name` stands for, without its text."""
     from lagotto.base.protocol import documents_called, only_document
@@ -190,9 +182,11 @@ def _named(
     kb: KnowledgeBase, name: str, collection: str | None, filters: Filter | None
 ) -> list[Document]:
     """The documents to remove; ConfigError if `name` stands for none of them."""
+    from lagotto.base.protocol import documents_called
     from lagotto.filters import And, In
 
-    matches = find_documents(kb, name, collection=collection)
+    called = documents_called(kb.base, name, collection=collection, by_end=False)
+    matches = kb.run(called) or _raise_unknown(kb, name, collection)
     if filters is None:
         return matches
     named = In("document_id", [document.id for document in matches])

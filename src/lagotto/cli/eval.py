@@ -16,7 +16,7 @@ from lagotto._internal.display import counted
 from lagotto.cli.connect import open_existing
 from lagotto.cli.options import AS_JSON, BaseOptions, SearchOptions, argument, option
 from lagotto.cli.output import print_json, say, stdout, warn
-from lagotto.cli.search import arguments, merge, mode_of, settings_of
+from lagotto.cli.search import arguments, mode_of, settings_of
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -76,18 +76,16 @@ def _bar(queries: int) -> Iterator[Callable[[int], None] | None]:
 
 def _systems(how: SearchOptions, compared: list[str]) -> dict[str, dict[str, Any]]:
     """The modes, the reference with each compared setting, and the reference itself at the end."""
+    from lagotto.prefs import merged_settings
+
     settings = arguments(how)
-    modes = (mode_of(settings),) if how.mode else MODES
-    *others, reference = modes
-    changed = {
-        f"{reference}, {setting}": {**merge(settings, settings_of([setting])), "mode": reference}
-        for setting in compared
-    }
-    return {
-        **{mode: {**settings, "mode": mode} for mode in others},
-        **changed,
-        reference: {**settings, "mode": reference},
-    }
+    *others, reference = (mode_of(settings),) if how.mode else MODES
+    systems = {mode: {**settings, "mode": mode} for mode in others}
+    own = {**settings, "mode": reference}
+    for setting in compared:
+        changed = merged_settings(settings, settings_of([setting]))
+        systems[f"{reference}, {setting}"] = {**changed, "mode": reference}
+    return {**systems, reference: own}
 
 
 def _judged_queries(kb: KnowledgeBase, folder: Path | None, most: int | None) -> list[JudgedQuery]:

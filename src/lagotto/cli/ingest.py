@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from lagotto.cli.options import (
     option,
 )
 from lagotto.cli.output import from_here, one_line, print_json, say
-from lagotto.errors import ConfigError, ReadError
+from lagotto.errors import ConfigError, ReadError, missing_package
 
 if TYPE_CHECKING:
     from lagotto.base.blocking import KnowledgeBase
@@ -94,23 +95,11 @@ def read_arguments(reading: ReadingOptions) -> dict[str, Any]:
     """The arguments of `KnowledgeBase.add` and `sync` that the options stand for."""
     from lagotto.readers import Columns
 
-    return {
-        "collection": reading.collection,
-        "include": reading.include,
-        "exclude": reading.exclude,
-        "everything": reading.no_ignore,
-        "language": reading.language,
-        "metadata": parse_metadata(reading.metadata),
-        "id_from": reading.id_from,
-        "ocr": reading.ocr,
-        "columns": Columns(
-            text=tuple(reading.text_column),
-            title=reading.title_column,
-            id=reading.id_column,
-            types=parse_types(reading.types),
-            detect_types="text" not in reading.types,
-        ),
-    }
+    chosen = asdict(reading)
+    named = {name: chosen.pop(f"{name}_column") for name in ("text", "title", "id")}
+    types = chosen.pop("types")
+    columns = Columns(**named, types=parse_types(types), detect_types="text" not in types)
+    return {**chosen, "metadata": parse_metadata(reading.metadata), "columns": columns}
 
 
 def parse_types(options: Iterable[str]) -> dict[str, Any]:
@@ -221,11 +210,6 @@ def _changes(folders: list[Path]) -> Iterable[Collection[object]]:
 
     The first answer comes once the folders are watched: what is read after it misses no change.
     """
-    try:
+    with missing_package("watching folders", "watch"):
         from watchfiles import watch as watch_files
-    except ModuleNotFoundError as exc:
-        raise ConfigError(
-            "watching folders needs the package watchfiles, which is not installed; run "
-            "`pip install 'lagotto[watch]'`"
-        ) from exc
     return watch_files(*folders, step=QUIET_MS, rust_timeout=QUIET_MS, yield_on_timeout=True)

@@ -26,7 +26,7 @@ from lagotto.cli.options import (
     option,
     parse_filters,
 )
-from lagotto.cli.output import one_line, print_json, print_report, printable, say, stdout, warn
+from lagotto.cli.output import one_line, print_json, printable, say, stdout, warn
 from lagotto.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
@@ -159,16 +159,13 @@ def copy(
     meter = CopyMeter()
     with resumable(meter):
         report = asyncio.run(_copy(source, target, meter))
-    print_report(report, as_json=as_json)
+    print_json(report.model_dump(mode="json")) if as_json else typer.echo(report)
 
 
 async def _copy(source: str, target: str, meter: CopyMeter) -> CopyReport:
     from lagotto.base.copy import copy_base
 
-    async with (
-        open_store(source) as ours,
-        open_store(target, copy_of=ours.location) as theirs,
-    ):
+    async with open_store(source) as ours, open_store(target, copy_of=ours.location) as theirs:
         return await copy_base(ours, theirs, progress=meter)
 
 
@@ -196,7 +193,7 @@ def rebuild(new: RebuildOptions, kb: str = KB, as_json: bool = AS_JSON) -> None:
     meter = RebuildMeter()
     with resumable(meter), KnowledgeBase(kb) as base:
         report = base.rebuild(embedder=chosen.pop("new_embedder"), progress=meter, **chosen)
-    print_report(report, as_json=as_json)
+    print_json(report.model_dump(mode="json")) if as_json else typer.echo(report)
 
 
 def synonyms(
@@ -234,13 +231,10 @@ def read_text(path: Path) -> str:
         raise ConfigError(f"{path} can't be read as text: {exc}") from exc
 
 
-Format = Literal["jsonl", "beir"]
-
-
 def export(
     base: BaseOptions,
     path: Path = argument("The file to write; with beir, the folder.", metavar="PATH"),
-    format: Format = option(  # noqa: A002
+    format: Literal["jsonl", "beir"] = option(  # noqa: A002
         "Whole documents, or the layout of BEIR.", default="jsonl"
     ),
     collection: str | None = IN_COLLECTION,

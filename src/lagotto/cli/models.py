@@ -13,8 +13,6 @@ from lagotto.errors import ConfigError
 if TYPE_CHECKING:
     from lagotto.models.files import KnownModel
 
-KINDS = ("embedder", "reranker")
-
 
 def models(
     action: Literal["fetch"] | None = argument("Fetch a model.", metavar="fetch", default=None),
@@ -45,7 +43,7 @@ def _list(*, as_json: bool) -> None:
         return
     from lagotto.cli.render import print_table
 
-    for kind in KINDS:
+    for kind in ("embedder", "reranker"):
         columns = (f"{kind}s", "state", "MB", "languages", "good for")
         rows = [
             (model.name, model.state(), str(model.megabytes), model.languages, model.good_for)

@@ -118,8 +118,10 @@ class ReadingOptions:
     )
     include: list[str] = option("Only files that match, such as *.md.", metavar="GLOB", default=[])
     exclude: list[str] = option("Skip files and folders that match.", metavar="GLOB", default=[])
-    no_ignore: bool = option(
-        "Read hidden, ignored, secret, vendored, minified and lock files too.", default=False
+    everything: bool = option(
+        "Read hidden, ignored, secret, vendored, minified and lock files too.",
+        flag="--no-ignore",
+        default=False,
     )
     language: str | None = option("The language, such as en. [default: detected]", metavar="TAG")
     metadata: list[str] = option("Metadata for every document.", metavar="KEY=VALUE", default=[])

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
     from rich.console import Console
 
 
@@ -31,13 +30,6 @@ def print_json(value: object) -> None:
     """Print `value` as JSON on stdout, with control characters as escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     typer.echo(_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
-
-
-def print_report(report: BaseModel, *, as_json: bool) -> None:
-    if as_json:
-        print_json(report.model_dump(mode="json"))
-    else:
-        typer.echo(report)
 
 
 def say(message: str) -> None:
@@ -94,9 +86,6 @@ def document_name(source: str, document_id: str) -> str:
     return "  ".join(filter(None, map(one_line, (from_here(source), short))))
 
 
-LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
-
-
 class StderrHandler(logging.Handler):
     """Writes to what is stderr at the time."""
 
@@ -106,14 +95,14 @@ class StderrHandler(logging.Handler):
 
 @contextmanager
 def logging_to_stderr(verbose: int) -> Iterator[None]:
-    """Show what is logged at the level that so many `-v` stand for; without any, warnings."""
+    """Show what is logged: for one `-v` what happens, for more details; without any, warnings."""
     if not verbose:
         yield
         return
     package, handler = logging.getLogger("lagotto"), StderrHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
     before = package.level
-    package.setLevel(LEVELS[min(verbose, len(LEVELS) - 1)])
+    package.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
     package.addHandler(handler)
     try:
         yield

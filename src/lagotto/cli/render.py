@@ -18,15 +18,9 @@ AnyConsole: TypeAlias = "Console | PlainConsole"
 Part = tuple[str, str]
 """A text and its style."""
 
-INDENT = 4
-
 
 def print_hit(
-    console: AnyConsole,
-    hit: RetrievalResult,
-    *,
-    query: str,
-    explain: bool = False,
+    console: AnyConsole, hit: RetrievalResult, *, query: str, explain: bool = False
 ) -> None:
     """Print rank, score and citation, the scores of the legs, and the part that matches best."""
     _print_heading(console, hit.rank, hit.score, hit.citation)
@@ -90,7 +84,7 @@ def print_parts(console: AnyConsole, *parts: Part, indent: int = 0) -> None:
 
 def print_indented(console: AnyConsole, *parts: Part) -> None:
     """Parts a little to the right, in as many lines as it takes on a terminal, else in one."""
-    print_parts(console, *parts, indent=INDENT)
+    print_parts(console, *parts, indent=4)
 
 
 def _print_heading(console: AnyConsole, number: int, score: float, name: str) -> None:

@@ -25,17 +25,13 @@ def arguments(how: SearchOptions) -> dict[str, Any]:
 
     The preferences are those of a file or preset, else of the environment.
     """
-    from lagotto.prefs import RetrievalPrefs
+    from lagotto.prefs import RetrievalPrefs, merged_settings
 
     settings = settings_of(how.set)
     if how.reranker:
-        settings = merge(settings, {"rerank": {"reranker": how.reranker}})
-    named = {
-        "top_k": how.top_k,
-        "mode": how.mode,
-        "collection": how.collection,
-        "filters": parse_filters(how.filters),
-    }
+        settings = merged_settings(settings, {"rerank": how.reranker})
+    named = {name: getattr(how, name) for name in ("top_k", "mode", "collection")}
+    named["filters"] = parse_filters(how.filters)
     chosen = {name: value for name, value in named.items() if value is not None}
     if how.preset and how.prefs:
         raise ConfigError("give --preset or --prefs, not both: a file may name a preset itself")
@@ -60,26 +56,18 @@ def settings_of(pairs: list[str]) -> dict[str, Any]:
         name, equals, value = setting.partition("=")
         if not equals or not name:
             raise ConfigError(f"--set {setting}: write NAME=VALUE, such as scoring.blend=rrf")
-        nested: Any = value
-        for part in reversed(name.split(".")):
-            nested = {part: nested}
-        settings = merge(settings, nested)
+        *groups, last = name.split(".")
+        inner = settings
+        for group in groups:
+            if not isinstance(inner.get(group), dict):
+                inner[group] = {}
+            inner = inner[group]
+        inner[last] = value
     unknown = sorted(settings.keys() - RetrievalPrefs.model_fields.keys())
     if unknown:
         guess = did_you_mean(unknown[0], RetrievalPrefs.model_fields)
         raise ConfigError(f"{', '.join(unknown)}: there is no such setting{guess}")
     return settings
-
-
-def merge(settings: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """`settings` with `more`, group by group."""
-    merged = dict(settings)
-    for name, value in more.items():
-        former = merged.get(name)
-        if isinstance(former, dict) and isinstance(value, dict):
-            value = merge(former, value)
-        merged[name] = value
-    return merged
 
 
 def retrieve(

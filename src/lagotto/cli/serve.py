@@ -17,7 +17,7 @@ from lagotto._internal.memory import limit_arenas
 from lagotto.cli.connect import check_exists, open_store
 from lagotto.cli.options import AS_JSON, BaseOptions, argument, option, parse_filters
 from lagotto.cli.output import one_line, print_json, printable, say, stdout
-from lagotto.errors import ConfigError
+from lagotto.errors import ConfigError, missing_package
 
 if TYPE_CHECKING:
     from lagotto.base.protocol import AsyncBase
@@ -54,14 +54,9 @@ class ServeOptions:
 
 def serve(base: BaseOptions, how: ServeOptions) -> None:
     """Serve the knowledge base over HTTP."""
-    try:
+    with missing_package("the server", "server"):
         from lagotto.server.serve import serve as run
         from lagotto.server.settings import LOCAL_RERANKERS, ServerSettings
-    except ModuleNotFoundError as exc:
-        raise ConfigError(
-            f"the server needs the package {exc.name}, which is not installed; run "
-            "`pip install 'lagotto[server]'`"
-        ) from exc
     check_exists(base.kb)
     chosen = {**asdict(how), "rerankers": (*LOCAL_RERANKERS, *how.rerankers)}
     settings = ServerSettings(location=base.kb, embedder=base.embedder, **chosen)
@@ -82,14 +77,8 @@ class McpOptions:
 
 def mcp(base: BaseOptions, how: McpOptions) -> None:
     """Serve the knowledge base to agents (MCP). Needs `lagotto[mcp]`."""
-    try:
+    with missing_package("`lagotto mcp`", "mcp"):
         from lagotto.mcp.server import serve_stdio
-    except ModuleNotFoundError as exc:
-        package = str(exc.name).partition(".")[0]
-        raise ConfigError(
-            f"`lagotto mcp` needs the package {package}, which is not installed; run "
-            "`pip install 'lagotto[mcp]'`"
-        ) from exc
     check_exists(base.kb)
     if how.http:
         from lagotto.server.serve import serve
@@ -167,17 +156,15 @@ async def _keys(location: str, new: KeyOptions, action: str, name: str, *, as_js
         }
     async with open_store(location) as store:
         store_keys = ApiKeys(store.keyed_values)
-        if action == "create":
-            secret, key = await store_keys.create(new.name, **attributes)
-        elif action == "revoke":
+        if action == "list":
+            _print_keys(await store_keys.list(), as_json=as_json)
+            return
+        if action == "revoke":
             key = await store_keys.revoke(name)
-        else:
-            all_keys = await store_keys.list()
-    if action == "list":
-        _print_keys(all_keys, as_json=as_json)
-    elif action == "revoke":
-        typer.echo(printable(f"{key.id} ({key.name}) is revoked"))
-    elif as_json:
+            typer.echo(printable(f"{key.id} ({key.name}) is revoked"))
+            return
+        secret, key = await store_keys.create(new.name, **attributes)
+    if as_json:
         print_json({**key.model_dump(mode="json"), "key": secret})
     else:
         typer.echo(secret)

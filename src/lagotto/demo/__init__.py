@@ -15,15 +15,12 @@ from typing import Literal
 
 from lagotto.base.blocking import KnowledgeBase
 from lagotto.base.ingest import AddReport, OnProgress
-from lagotto.context import ContextPack
 from lagotto.documents import Record
 from lagotto.results import RetrievalResult
 from lagotto.retrieval.documents import Snippet, snippet
 
 COLLECTION = "demo"
 TOP_K = 10
-PACK_TOKENS = 400
-"""The token budget of the demo's context pack."""
 
 DemoMode = Literal["semantic", "keyword", "hybrid"]
 MODES: tuple[DemoMode, ...] = ("semantic", "keyword", "hybrid")
@@ -87,11 +84,6 @@ def ask(kb: KnowledgeBase, question: Question) -> DemoOutcome:
     hit = next(iter(hits_by_mode["hybrid"]), None)
     passage = snippet(hit.content, question.question, language=hit.language) if hit else None
     return DemoOutcome(question=question, ranks=ranks, hit=hit, snippet=passage)
-
-
-def pack_for(question: Question, kb: KnowledgeBase) -> ContextPack:
-    """A cited context for a question, within a small budget."""
-    return kb.context(question.question, collection=COLLECTION, max_tokens=PACK_TOKENS, top_k=3)
 
 
 def document_rank(hits: Sequence[RetrievalResult], name: str) -> int | None:

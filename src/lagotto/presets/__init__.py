@@ -14,7 +14,6 @@ from lagotto.documents import Record
 from lagotto.errors import UnknownNameError
 
 FOLDER = Path(__file__).parent
-SUFFIX = ".toml"
 
 
 class Preset(Record):
@@ -34,7 +33,7 @@ class Preset(Record):
 
 def preset_names() -> list[str]:
     """The names of the presets that come with Lagotto."""
-    return sorted(file.stem for file in FOLDER.glob(f"*{SUFFIX}"))
+    return sorted(file.stem for file in FOLDER.glob("*.toml"))
 
 
 def load_preset(name: str) -> Preset:
@@ -46,6 +45,6 @@ def load_preset(name: str) -> Preset:
 
 @cache
 def _read(name: str) -> Preset:
-    toml = (FOLDER / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+    toml = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
     first_line, _, _ = toml.partition("\n")
     return Preset(name=name, description=first_line.removeprefix("# "), toml=toml)

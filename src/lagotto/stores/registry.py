@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lagotto._internal.locations import check_path, is_web_address, mask_location
 from lagotto._internal.registry import Registry
-from lagotto.errors import ConfigError, UnknownNameError
+from lagotto.errors import ConfigError, UnknownNameError, missing_package
 from lagotto.indexes.registry import IndexChoice
 from lagotto.stores.base import Store
 
@@ -80,11 +80,6 @@ def open_sqlite(location: str, *, indexes: IndexChoice) -> Store:
 
 def open_postgres(location: str, *, indexes: IndexChoice) -> Store:
     """The store on a PostgreSQL server; without a choice, its indexes are tables of its own."""
-    try:
+    with missing_package("a base on PostgreSQL", "postgresql"):
         from lagotto.stores.postgres.store import PostgresStore
-    except ModuleNotFoundError as exc:
-        raise ConfigError(
-            f"a base on PostgreSQL needs the package {exc.name}, which is not installed; run "
-            "`pip install 'lagotto[postgresql]'`"
-        ) from exc
     return PostgresStore(location, text_index=indexes.text, vector_index=indexes.vectors)
