@@ -47,6 +47,9 @@ def is_of(changes: ChangeLog, position: LogPosition) -> bool:
 ChunkKeys = NDArray[np.int64]
 """A store's own numbers for its chunks; a number is never used again."""
 
+KeyedRows = tuple[ChunkKeys, Vectors]
+"""The keys of chunks, and their float32 unit vectors."""
+
 
 class ChunkText(NamedTuple):
     """A chunk as a text index sees it: under its title and headings, with its document's key.
@@ -103,10 +106,8 @@ class ChangeLog(ABC):
         """The chunks of a range that can be found, in any order."""
 
     @abstractmethod
-    def added_vectors(
-        self, start: int, stop: int, *, model_id: str, dimension: int
-    ) -> tuple[ChunkKeys, Vectors]:
-        """Keys and float32 unit vectors of the chunks of a range."""
+    def added_vectors(self, start: int, stop: int, *, model_id: str, dimension: int) -> KeyedRows:
+        """The chunks of a range that have a vector."""
 
     @abstractmethod
     def removed(self, start: int, stop: int) -> ChunkKeys:
@@ -121,10 +122,8 @@ class ChangeLog(ABC):
         """Those of `keys` that can be found in this state, in any order."""
 
     @abstractmethod
-    def vectors_of(
-        self, keys: ChunkKeys, *, model_id: str, dimension: int
-    ) -> tuple[ChunkKeys, Vectors]:
-        """Those of `keys` that have a vector in this state, ascending, with their unit vectors."""
+    def vectors_of(self, keys: ChunkKeys, *, model_id: str, dimension: int) -> KeyedRows:
+        """Those of `keys` that have a vector in this state, ascending."""
 
     @abstractmethod
     def fields_of(self, keys: ChunkKeys) -> Sequence[ChunkFields]:
@@ -469,11 +468,10 @@ class SearchIndex(ABC, Generic[Log, Answers]):
         last, name = changes.head.seq, f"the {self.label} index"
         if applied_seq < last:
             what = f"{name} is {last - applied_seq} changes behind ({applied_seq} of {last})"
-            advice = "the next search catches up"
-            if not isinstance(where, Path):
-                searched = "searches read what is newer from the database"
-                advice = f"it catches up in the background; {searched}"
-            return note(what, advice)
+            if isinstance(where, Path):
+                return note(what, "the next search catches up")
+            rest = "searches read what is newer from the database"
+            return note(what, f"it catches up in the background; {rest}")
         if isinstance(where, Path):
             size = size_of(where) / MEGABYTE
             return ok(f"{name} is up to date ({size:.1f} MB, {last} changes)")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import checkpoint
-from lagotto.documents import Vector, Vectors
+from lagotto.documents import Vector
 from lagotto.indexes.base import (
     NO_HITS,
     START,
@@ -18,6 +18,7 @@ from lagotto.indexes.base import (
     ChunkKeys,
     FilterKeys,
     Hits,
+    KeyedRows,
     LogPosition,
     Mask,
     TextSnapshot,
@@ -121,7 +122,6 @@ class NewerChunks:
         return sum(lengths) / max(1, len(lengths)) or 1.0
 
     def holders(self, term: str) -> Holders:
-        """The chunks that hold a term."""
         if term not in self._holders:
             counts = np.array(
                 [chunk.counts.get(term, 0) for chunk in self.chunks.values()], np.float64
@@ -329,11 +329,7 @@ class OverlayVectors(VectorSnapshot):
     """A VectorSnapshot of an index that lags, and of the vectors that it lacks."""
 
     def __init__(
-        self,
-        index: VectorSnapshot,
-        head: LogPosition,
-        added: tuple[ChunkKeys, Vectors],
-        removed: ChunkKeys,
+        self, index: VectorSnapshot, head: LogPosition, added: KeyedRows, removed: ChunkKeys
     ) -> None:
         self.since, self.position, self.immediate = index.position, head, index.immediate
         self._index = index
@@ -413,24 +409,24 @@ class RecordVectors:
         parts = np.split(wanted, range(VECTORS_PER_READ, len(wanted), VECTORS_PER_READ))
         return _best(query, map(self.of, parts), k)
 
-    def of(self, keys: ChunkKeys) -> tuple[ChunkKeys, Vectors]:
+    def of(self, keys: ChunkKeys) -> KeyedRows:
         """Those of `keys` that exist, ascending, and their vectors."""
         return self._changes.vectors_of(keys, model_id=self._model_id, dimension=self._dimension)
 
-    def added(self, start: int, stop: int) -> tuple[ChunkKeys, Vectors]:
+    def added(self, start: int, stop: int) -> KeyedRows:
         """The chunks that were added in a range of changes, and their vectors."""
         return self._changes.added_vectors(
             start, stop, model_id=self._model_id, dimension=self._dimension
         )
 
-    def _up_to(self, last: int) -> Iterator[tuple[ChunkKeys, Vectors]]:
+    def _up_to(self, last: int) -> Iterator[KeyedRows]:
         for start, stop in self._changes.ranges(since=0):
             if start >= last:
                 break
             yield self.added(start, min(stop, last))
 
 
-def _best(query: Vector, rows: Iterable[tuple[ChunkKeys, Vectors]], k: int) -> Hits:
+def _best(query: Vector, rows: Iterable[KeyedRows], k: int) -> Hits:
     best = NO_HITS
     for keys, vectors in rows:
         checkpoint()

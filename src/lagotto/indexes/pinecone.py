@@ -326,7 +326,6 @@ def metadata(fields: Payload) -> Metadata:
 
 
 def condition(where: Condition) -> Metadata:
-    """A condition as the service has them."""
     if isinstance(where, Joined):
         return {f"${where.operator}": [condition(part) for part in where.parts]}
     if isinstance(where, AnyOf):

@@ -66,7 +66,6 @@ Condition = AnyOf | Between | Joined
 
 
 def payload(chunk: ChunkFields) -> Payload:
-    """What is stored of a chunk's fields."""
     entries: Payload = {}
     for field, values in {"collection": (chunk.collection,), **chunk.values}.items():
         if field in UNSTORED:

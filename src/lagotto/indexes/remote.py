@@ -472,9 +472,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         known = [key for key in updated.tolist() if key in fields]
         if changed := {key: _stored(fields[key], state) for key in known}:
             written = self.driver.update_fields(
-                state.epoch,
-                changed,
-                lambda: self._points(self.of(changes, updated), fields, state),
+                state.epoch, changed, lambda: self._points(self.of(changes, updated), fields, state)
             )
             last |= Counter(written)
         removed = changes.removed(start, stop)
@@ -492,7 +490,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
             removals=state.removals or len(removed) > 0,
         )
 
-    def expected(
+    def expected_points(
         self, state: RemoteState, changes: ChangeLog, start: int, stop: int
     ) -> Sequence[Point]:
         """The points of a range as they should be stored."""

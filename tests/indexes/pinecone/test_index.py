@@ -12,13 +12,7 @@ from lagotto.filters import Eq
 from lagotto.indexes.base import START, FilterKeys
 from lagotto.indexes.pinecone import MOST_DOCUMENTS, STATES, TRIES, PineconeDriver
 from lagotto.indexes.remote import GRACE, Point, RemoteVectorIndex
-from lagotto.testing.indexes import (
-    DIMENSION,
-    MemoryChangeLog,
-    caught_up,
-    sample_log,
-    unit_vector,
-)
+from lagotto.testing.indexes import DIMENSION, MemoryChangeLog, caught_up, sample_log, unit_vector
 from tests.indexes.remote_contract import QUERY, Clock, best, found_by, latest, nearest
 from tests.servers.pinecone import PineconeServer
 from tests.servers.scripted import Reply

@@ -25,12 +25,7 @@ from lagotto.testing.indexes import (
     sample_log,
     unit_vector,
 )
-from tests.indexes.qdrant.inside import (
-    collection_of,
-    collections_on,
-    server_of,
-    state_of,
-)
+from tests.indexes.qdrant.inside import collection_of, collections_on, server_of, state_of
 from tests.indexes.remote_contract import latest
 
 LAKE = TextQuery(((Term("lake"),),))

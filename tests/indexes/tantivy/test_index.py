@@ -201,9 +201,9 @@ def test_a_counted_term_gives_the_mean_length(tmp_path: Path) -> None:
     index = TantivyWriter(tmp_path)
     write(index, 0, 1, added=[(1, ["dog"]), (2, ["dog", "oak", "elm"])])
     snapshot = index.snapshot
-    assert snapshot.kept.term is None
+    assert snapshot.cache.term is None
     assert snapshot.document_frequency(Word(("yew", "oak"))) == 1
-    assert snapshot.kept.term == "oak"
+    assert snapshot.cache.term == "oak"
     assert snapshot.mean_length == 2
 
 

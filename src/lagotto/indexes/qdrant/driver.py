@@ -307,7 +307,7 @@ class QdrantDriver(RemoteDriver):
             changes, state.chunks, most=CHUNKS_COMPARED, at_once=POINTS_PER_WRITE
         )
         altered = sum(
-            self._altered(state, index.expected(state, changes, *each)) for each in ranges
+            self._altered(state, index.expected_points(state, changes, *each)) for each in ranges
         )
         return f"has {altered} chunks that are not what the base has" if altered else ""
 
@@ -393,7 +393,6 @@ _INT8 = models.ScalarQuantization(
 
 
 def condition(where: Condition) -> models.Condition:
-    """A condition on the fields of points as the server has them."""
     if isinstance(where, Joined):
         parts = [condition(part) for part in where.parts]
         return models.Filter(must=parts) if where.operator == "and" else models.Filter(should=parts)

@@ -84,8 +84,6 @@ reads many more chunks than it returns: the collection is built again."""
 
 
 class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
-    """A TextIndex on a Qdrant server."""
-
     def __init__(self, site: IndexSite, name: str) -> None:
         self.qdrant = QdrantDriver(site, name, dimension=None)
         super().__init__(self.qdrant, timeout=site.timeout)

@@ -34,7 +34,7 @@ from lagotto.indexes.base import (
 from lagotto.indexes.folder import sync_folder, write_file
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.tantivy import search
-from lagotto.indexes.tantivy.search import Kept, TantivySnapshot, TantivyText, tantivy_errors
+from lagotto.indexes.tantivy.search import TantivySnapshot, TantivyText, TermCache, tantivy_errors
 from lagotto.terms import index_terms
 
 log = logging.getLogger(__name__)
@@ -446,7 +446,7 @@ class TantivyWriter:
         """Open the index in `folder`, or make an empty one."""
         self._folder = folder
         self._loading = threading.Lock()
-        self._kept = Kept()
+        self._cache = TermCache()
         self._seen: tuple[int, ...] = ()
         with tantivy_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -496,7 +496,7 @@ class TantivyWriter:
                     position=position,
                     total=meta.total,
                     dead=meta.dead,
-                    kept=self._kept,
+                    cache=self._cache,
                 )
                 if seen == fingerprint(self._folder):  # no commit came in between
                     self.snapshot, self._seen = snapshot, seen

@@ -99,7 +99,7 @@ class TantivySnapshot:
     position: LogPosition
     total: int
     dead: int
-    kept: Kept
+    cache: TermCache
     _compiled: dict[TextQuery, Query] = field(default_factory=dict, repr=False)
     _frequencies: dict[Word, int] = field(default_factory=dict, repr=False)
 
@@ -114,15 +114,15 @@ class TantivySnapshot:
             for term in self._some_terms():
                 query = Query.term_query(index_schema(), TERMS, term, "freq")
                 for _, address in self.searcher.search(query, 1, count=False).hits:
-                    self.kept.term = term
+                    self.cache.term = term
                     match = _MEAN_LENGTH.search(query.explain(self.searcher, address).to_json())
                     return float(match[1]) if match else None
         return None
 
     def _some_terms(self) -> Iterator[str]:
         """A term that an earlier snapshot held, and the most frequent one."""
-        if self.kept.term is not None:
-            yield self.kept.term
+        if self.cache.term is not None:
+            yield self.cache.term
         for term, _ in self.searcher.terms_with_prefix(TERMS, "", limit=1):
             yield term
 
@@ -210,8 +210,8 @@ class TantivySnapshot:
         terms = dict.fromkeys(map(storable, word.terms))
         frequencies = {term: self.searcher.doc_freq(TERMS, term) for term in terms}
         present = tuple(term for term, having in frequencies.items() if having)
-        if present and self.kept.term is None:
-            self.kept.term = present[0]
+        if present and self.cache.term is None:
+            self.cache.term = present[0]
         if len(present) < 2 and not self.dead:
             return sum(frequencies.values())
         wanted = match_query(Word(present))
@@ -335,8 +335,6 @@ class TantivySnapshot:
 
 
 class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
-    """A TextSnapshot of a tantivy index."""
-
     @cached_property
     def _whole(self) -> dict[TextQuery, tuple[FilterKeys | None, Hits]]:
         """Queries of which all hits were seen, among the allowed chunks."""
@@ -387,7 +385,7 @@ class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
         return TextStatistics(len(self.state), self.state.mean_length, stored_length)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
-        known = self.state.kept.vocabularies
+        known = self.state.cache.vocabularies
         ready = known.ready(self.position)
         if ready is not None and wanted.is_known(ready, words):
             return wanted.find_all(ready, words)  # in less time than changing threads takes
@@ -414,7 +412,7 @@ def _worth(allowed: FilterKeys) -> int:
 
 
 @dataclass
-class Kept:
+class TermCache:
     """What a snapshot leaves to the next: a term that the index holds, and its vocabulary.
 
     Finding either walks through all terms.

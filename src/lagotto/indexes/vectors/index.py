@@ -23,6 +23,7 @@ from lagotto.indexes.base import (
     FilterKeys,
     Finding,
     Hits,
+    KeyedRows,
     LogPosition,
     VectorIndex,
     VectorSnapshot,
@@ -73,12 +74,12 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
         position = self.position
         if position == START:
             try:
-                _, position = self._saved()
+                _, position = self._newest()
             except IndexDamagedError:
                 return 0
         return position.seq if is_of(changes, position) else 0
 
-    def _saved(self) -> Generation:
+    def _newest(self) -> Generation:
         return read_newest(self.folder, model_id=self.model_id, dimension=self.dimension)
 
     def reset_if_at(self, position: LogPosition) -> None:
@@ -105,7 +106,7 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
 
     def check(self, changes: ChangeLog) -> Finding:
         try:
-            base, position = self._saved()
+            base, position = self._newest()
             base.verify()
         except IndexDamagedError as exc:
             return self._damaged(exc)
@@ -136,14 +137,14 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
         differing = 0
         for start, stop in takewhile(lambda some: some[0] < last, changes.ranges(since=0)):
             try:
-                keys, vectors = self._added(changes, start, min(stop, last))
+                keys, vectors = self._vectors(changes, start, min(stop, last))
             except StoreDamagedError:  # which the check of the record names
                 continue
             here, positions = base.find(keys)
             differing += int((base.take(positions) != vectors[here]).any(axis=1).sum())
         return differing
 
-    def _added(self, changes: ChangeLog, start: int, stop: int) -> tuple[ChunkKeys, Vectors]:
+    def _vectors(self, changes: ChangeLog, start: int, stop: int) -> KeyedRows:
         return changes.added_vectors(start, stop, model_id=self.model_id, dimension=self.dimension)
 
     def repaired(
@@ -163,7 +164,7 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
             rows = self._start_anew(OTHER_HISTORY)
         log.info("vector index: reading changes %d to %d", self.position.seq, head.seq)
         for start, stop in changes.ranges(since=self.position.seq):
-            keys, vectors = self._added(changes, start, stop)
+            keys, vectors = self._vectors(changes, start, stop)
             rows.remove(changes.removed(start, stop))
             rows.add(keys, vectors)
             self.position = LogPosition(stop, changes.token_at(stop) or 0)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lagotto.documents import Vector, Vectors
 from lagotto.errors import ConfigError, EmbeddingError, IndexDamagedError, ModelMismatchError
-from lagotto.indexes.base import ChunkKeys, Hits, merge_hits, top_k
+from lagotto.indexes.base import ChunkKeys, Hits, KeyedRows, merge_hits, top_k
 from lagotto.indexes.vectors.sketch import Positions, Scores, Sketch, Tuning, dots
 
 ROWS_COPIED = 8192
@@ -148,7 +148,7 @@ class VectorSegment:
     def take(self, positions: Positions) -> Vectors:
         return self.verify(positions).take(positions, axis=0)
 
-    def live_from(self, start: int) -> tuple[ChunkKeys, Vectors]:
+    def live_from(self, start: int) -> KeyedRows:
         """Keys and rows of the live rows from a position on."""
         later = np.arange(start, len(self.keys))
         if self.alive is not None:

@@ -116,8 +116,6 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """The codes of some rows."""
-
     frame: Frame
     codes: Codes
 

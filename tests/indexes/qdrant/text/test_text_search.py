@@ -26,13 +26,7 @@ from lagotto.indexes.text_query import (
     Without,
     Word,
 )
-from lagotto.testing.indexes import (
-    Fields,
-    MemoryChangeLog,
-    caught_up,
-    text_oracle,
-    unit_vector,
-)
+from lagotto.testing.indexes import Fields, MemoryChangeLog, caught_up, text_oracle, unit_vector
 from tests.indexes.qdrant.inside import own_site, text_index
 
 WORDS = ["oak", "lake", "marsh", "dog", "hazel", "oaken"]
