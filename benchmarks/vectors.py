@@ -202,9 +202,7 @@ def build(rows: Vectors, folder: Path) -> None:
 
 def load(folder: Path, dimension: int) -> VectorMatrix:
     """The index that `build` saved, which is there."""
-    index = VectorMatrix.load(folder, model_id=MODEL, dimension=dimension)
-    assert index is not None
-    return index
+    return VectorMatrix(MODEL, dimension=dimension, folder=folder)
 
 
 def add_one(index: VectorMatrix, data: Data, key: int) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 import numpy as np
 import pytest
 
 from lagotto.filters import And, Contains, Eq, Filter, Gt, Gte, Or
 from lagotto.indexes import remote
-from lagotto.indexes.base import START, FilterKeys
-from lagotto.indexes.remote import GRACE, RemoteState, RemoteVectorIndex
+from lagotto.indexes.base import START, FilterKeys, Snapshot, VectorSnapshot
+from lagotto.indexes.remote import GRACE, RemoteIndex, RemoteState, RemoteVectorIndex
 from lagotto.testing.indexes import (
     MemoryChangeLog,
     caught_up,
@@ -19,6 +20,7 @@ from lagotto.testing.indexes import (
     vector_oracle,
 )
 
+Snapshots = TypeVar("Snapshots", bound=Snapshot)
 QUERY = unit_vector(100)
 ASKING = pytest.mark.usefixtures("_asking")
 
@@ -47,11 +49,22 @@ async def nearest(log: MemoryChangeLog, k: int, among: list[int] | None = None) 
     return [int(key) for key in found.keys]
 
 
-async def found_by(index: RemoteVectorIndex, log: MemoryChangeLog, k: int = 5) -> list[int]:
+def latest(index: RemoteIndex[Snapshots], log: MemoryChangeLog) -> Snapshots:
+    """What an index answers with, as far as it is."""
     index.refresh()
     snapshot = index.latest(log)
     assert snapshot is not None
-    return [int(key) for key in (await snapshot.search(QUERY, k=k, allowed=None)).keys]
+    return snapshot
+
+
+async def best(snapshot: VectorSnapshot, k: int) -> list[int]:
+    """The keys of the `k` nearest, as the snapshot has them."""
+    hits = await snapshot.search(QUERY, k=k, allowed=None)
+    return [int(key) for key in hits.keys]
+
+
+async def found_by(index: RemoteVectorIndex, log: MemoryChangeLog, k: int = 5) -> list[int]:
+    return await best(latest(index, log), k)
 
 
 class RemoteVectorContract:
@@ -109,14 +122,10 @@ class RemoteVectorContract:
                 index.catch_up(log)
         log.remove(10)  # its point is in the service already
         other = self.opened()
-        other.refresh()
-        lagging = other.latest(log)
-        assert lagging is not None
-        assert lagging.position == former
+        assert latest(other, log).position == former
         followed = caught_up(other, log)
         assert followed.position == log.head
-        found = await followed.search(QUERY, k=99, allowed=None)
-        assert found.keys.tolist() == await nearest(log, 99)
+        assert await best(followed, 99) == await nearest(log, 99)
         assert other.check(log).level == "ok"
         assert len(self.epochs(other)) == 1
 
@@ -139,8 +148,7 @@ class RemoteVectorContract:
         before = caught_up(index, ours)
         assert index.catch_up(theirs) is not None
         assert len(self.epochs(index)) == 2
-        found = await before.search(QUERY, k=9, allowed=None)
-        assert found.keys.tolist() == await nearest(ours, 9)
+        assert await best(before, 9) == await nearest(ours, 9)
         index.compact(theirs)
         assert len(self.epochs(index)) == 2, "searches that began before may need it"
         self.clock.now += GRACE
@@ -158,7 +166,7 @@ class RemoteVectorContract:
         self.clock.now += GRACE - 1
         index.compact(log)
         assert gone in self.stored(index)
-        assert (await before.search(QUERY, k=1, allowed=None)).keys.tolist() == [gone]
+        assert await best(before, 1) == [gone]
         assert gone not in await found_by(index, log, k=99)
         self.clock.now += 1
         index.compact(log)
@@ -174,7 +182,7 @@ class RemoteVectorContract:
         former = index.latest(log)
         assert former is not None
         assert former.position.seq == 8
-        assert 9 not in (await former.search(QUERY, k=9, allowed=None)).keys
+        assert 9 not in await best(former, 9)
         assert (await found_by(index, log))[0] == 9
 
     @pytest.mark.parametrize(
@@ -254,9 +262,7 @@ class RemoteVectorContract:
         index.compact(log)
         monkeypatch.undo()
         assert len(self.epochs(index) - former) == 1
-        assert (await snapshot.search(QUERY, k=5, allowed=None)).keys.tolist() == await nearest(
-            log, 5
-        )
+        assert await best(snapshot, 5) == await nearest(log, 5)
         assert index.catch_up(log) is not None
         assert await found_by(index, log) == await nearest(log, 5)
         self.clock.now += GRACE

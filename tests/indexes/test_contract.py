@@ -9,8 +9,8 @@ from pathlib import Path
 
 from lagotto.indexes.base import TextSnapshot, VectorSnapshot
 from lagotto.indexes.registry import TEXT_INDEXES, VECTOR_INDEXES, IndexSite
-from lagotto.indexes.tantivy.index import TantivyIndex, open_tantivy
-from lagotto.indexes.vectors.index import EmbeddedVectorIndex, open_vectors
+from lagotto.indexes.tantivy.index import TantivyIndex
+from lagotto.indexes.vectors.index import EmbeddedVectorIndex
 from lagotto.testing.indexes import (
     DIMENSION,
     FollowingTextContract,
@@ -56,14 +56,14 @@ class TestTantivy(FollowingTextContract, TextIndexContract):
     @contextmanager
     def index(self) -> Iterator[TantivyIndex]:
         with site() as place:
-            yield open_tantivy(place)
+            yield TantivyIndex(place)
 
 
 class TestVectors(FollowingVectorContract, VectorIndexContract):
     @contextmanager
     def index(self) -> Iterator[EmbeddedVectorIndex]:
         with site() as place:
-            yield open_vectors(place, model_id="m", dimension=DIMENSION)
+            yield EmbeddedVectorIndex(place, model_id="m", dimension=DIMENSION)
 
 
 def test_they_are_registered() -> None:

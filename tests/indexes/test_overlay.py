@@ -22,7 +22,7 @@ from lagotto.indexes.overlay import (
     RecordVectors,
     is_short,
 )
-from lagotto.indexes.tantivy.index import TantivyIndex, open_tantivy
+from lagotto.indexes.tantivy.index import TantivyIndex
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, single_words
 from lagotto.testing.indexes import (
     CONDITIONS,
@@ -56,7 +56,7 @@ CHANGES = st.lists(st.tuples(RANDOM_TEXTS, st.integers(0, 50)), max_size=12)
 
 
 def newer_than(log: MemoryChangeLog, position: LogPosition) -> NewerChunks:
-    return NewerChunks.none(since=position).extended(log, since=position)
+    return NewerChunks(position, position).extended(log, since=position)
 
 
 def overlaid(index: TextSnapshot, log: MemoryChangeLog) -> OverlayText:
@@ -65,7 +65,7 @@ def overlaid(index: TextSnapshot, log: MemoryChangeLog) -> OverlayText:
 
 @pytest.fixture
 def tantivy(tmp_path: Path) -> TantivyIndex:
-    return open_tantivy(embedded_site(tmp_path / "kb.db.index"))
+    return TantivyIndex(embedded_site(tmp_path / "kb.db.index"))
 
 
 def keys_of(log: MemoryChangeLog, every: int) -> ChunkKeys:
@@ -198,13 +198,13 @@ def test_an_overlay_may_grow_a_few_chunks_at_a_time(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(overlay, "MOST_CHUNKS", 2)
     monkeypatch.setattr(overlay, "MOST_KEPT", 5)
     log = MemoryChangeLog()
-    newer = NewerChunks.none(since=START)
+    newer = NewerChunks(START, START)
     for number in range(5):
         log.add(f"text {number}", language="en")
         assert newer.can_extend(log, since=START)
         newer = newer.extended(log, since=START)
     assert len(newer.chunks) == 5
-    assert not NewerChunks.none(since=START).can_extend(log, since=START)
+    assert not NewerChunks(START, START).can_extend(log, since=START)
     for text in ("one too many", "another"):
         log.add(text, language="en")
     assert not newer.can_extend(log, since=START)

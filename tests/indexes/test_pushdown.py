@@ -47,7 +47,7 @@ from lagotto.indexes.pushdown import (
 from lagotto.indexes.qdrant import open_qdrant_vectors
 from lagotto.indexes.qdrant.driver import condition, visible
 from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.remote import RemoteState
+from lagotto.indexes.remote import STATE_JSON
 from lagotto.stores.sql.read import attribute_rows
 from lagotto.testing.indexes import DIMENSION, MemoryChangeLog, unit_vector
 from lagotto.testing.strategies import FILTERS, documents
@@ -125,7 +125,7 @@ def test_a_qdrant_server_finds_what_matches(
     index = open_qdrant_vectors(site, model_id="m", dimension=DIMENSION)
     driver = index.driver
     index.catch_up(log)
-    state = RemoteState.from_json(driver.read_state(briefly=False) or "")
+    state = STATE_JSON.validate_json(driver.read_state(briefly=False) or "")
     for where in some:
         asked = superset_condition(where, state.fields)
         meets = visible(state, None if asked is None else condition(asked))

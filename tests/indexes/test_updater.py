@@ -15,12 +15,7 @@ from lagotto._internal.concurrency import checkpoint
 from lagotto.errors import IndexUnavailableError, StoreFullError
 from lagotto.indexes import updater
 from lagotto.indexes.base import LogPosition
-from lagotto.indexes.updater import (
-    IndexLocked,
-    IndexUpdater,
-    catch_up_all,
-    retry_while_locked,
-)
+from lagotto.indexes.updater import IndexLocked, IndexUpdater, catch_up_all, retry_while_locked
 
 
 def until_idle(indexing: IndexUpdater) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, TypeVarTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +47,11 @@ def is_of(changes: ChangeLog, position: LogPosition) -> bool:
 ChunkKeys = NDArray[np.int64]
 """A store's own numbers for its chunks; a number is never used again."""
 
+KeyedRows = tuple[ChunkKeys, Vectors]
+"""The keys of chunks, and their float32 unit vectors."""
 
-@dataclass(frozen=True, slots=True)
-class ChunkText:
+
+class ChunkText(NamedTuple):
     """A chunk as a text index sees it: under its title and headings, with its document's key.
 
     `language` is the one to index it in; `detected` that of the document, None if it is unknown.
@@ -62,8 +64,7 @@ class ChunkText:
     detected: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkFields:
+class ChunkFields(NamedTuple):
     """What a filter may ask of a chunk: the values of its fields, by their canonical names.
 
     A path into the metadata is a name, and a list has a value per element; `page` has every page of
@@ -105,10 +106,8 @@ class ChangeLog(ABC):
         """The chunks of a range that can be found, in any order."""
 
     @abstractmethod
-    def added_vectors(
-        self, start: int, stop: int, *, model_id: str, dimension: int
-    ) -> tuple[ChunkKeys, Vectors]:
-        """Keys and float32 unit vectors of the chunks of a range."""
+    def added_vectors(self, start: int, stop: int, *, model_id: str, dimension: int) -> KeyedRows:
+        """The chunks of a range that have a vector."""
 
     @abstractmethod
     def removed(self, start: int, stop: int) -> ChunkKeys:
@@ -123,10 +122,8 @@ class ChangeLog(ABC):
         """Those of `keys` that can be found in this state, in any order."""
 
     @abstractmethod
-    def vectors_of(
-        self, keys: ChunkKeys, *, model_id: str, dimension: int
-    ) -> tuple[ChunkKeys, Vectors]:
-        """Those of `keys` that have a vector in this state, ascending, with their unit vectors."""
+    def vectors_of(self, keys: ChunkKeys, *, model_id: str, dimension: int) -> KeyedRows:
+        """Those of `keys` that have a vector in this state, ascending."""
 
     @abstractmethod
     def fields_of(self, keys: ChunkKeys) -> Sequence[ChunkFields]:
@@ -179,8 +176,7 @@ NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
 
 def keys_of(lists: Iterable[Hits]) -> ChunkKeys:
     """The keys of several lists, each once, ascending."""
-    keys = np.sort(np.concatenate([NO_HITS.keys, *(hits.keys for hits in lists)]))
-    return keys[np.diff(keys, prepend=-1) > 0]
+    return union([hits.keys for hits in lists])
 
 
 def top_k(keys: ChunkKeys, scores: NDArray[np.float32], k: int) -> Hits:
@@ -206,7 +202,13 @@ def merge_hits(lists: Sequence[Hits], *, k: int) -> Hits:
     return top_k(keys, np.concatenate([hits.scores for hits in lists]), k)
 
 
-def depths(first: int, last: int) -> Iterator[int]:
+def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """The items, at most `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def depths(first: int, last: float) -> Iterator[int]:
     """How many hits to look at: `first`, then each time four times as many, below `last`."""
     depth = first
     while depth < last:
@@ -283,12 +285,11 @@ class Snapshot(ABC):
     """Whether a call takes about a millisecond and does not suspend; see IMMEDIATE_CHUNKS."""
 
 
-State = TypeVar("State")
-Args = TypeVarTuple("Args")
+State = TypeVar("State", bound=Sized)
 
 
 class EmbeddedSnapshot(Snapshot, Generic[State]):
-    """A snapshot of an index in files, of which `state` answers.
+    """A snapshot of an index in files, of which `state` answers; its length counts the chunks.
 
     One that turns out to be damaged is replaced once by what `repaired` makes of the record.
     """
@@ -298,24 +299,25 @@ class EmbeddedSnapshot(Snapshot, Generic[State]):
         state: State,
         changes: ChangeLog,
         *,
-        repaired: Callable[[State, IndexDamagedError], State],
+        position: LogPosition,
+        repaired: Callable[[ChangeLog, State, IndexDamagedError], State],
     ) -> None:
         self.state = state
+        self.position = position
+        self.immediate = len(state) <= IMMEDIATE_CHUNKS
         self._changes = changes
         self._repaired = repaired
 
-    async def _ask(
-        self, question: Callable[[State, *Args], T], *args: *Args, brief: bool = False
-    ) -> T:
+    async def _ask(self, question: Callable[[State], T], *, brief: bool = False) -> T:
         """The answer, in a thread unless it takes less time than changing threads does."""
         try:
-            if brief:
-                return question(self.state, *args)
-            return await in_thread(question, self.state, *args)
+            return question(self.state) if brief else await in_thread(question, self.state)
         except IndexDamagedError as exc:
             problem = exc
-        self.state = await self._changes.run(lambda: self._repaired(self.state, problem))
-        return await in_thread(question, self.state, *args)
+        self.state = await self._changes.run(
+            lambda: self._repaired(self._changes, self.state, problem)
+        )
+        return await in_thread(question, self.state)
 
 
 class TextSnapshot(Snapshot):
@@ -379,8 +381,6 @@ class VectorSnapshot(Snapshot):
 
 
 Log = TypeVar("Log", bound=ChangeLog, contravariant=True)
-
-
 Answers = TypeVar("Answers", bound=Snapshot, covariant=True)
 
 
@@ -393,6 +393,9 @@ class SearchIndex(ABC, Generic[Log, Answers]):
 
     kind: str
     """The name in the registry."""
+
+    label: str
+    """The word for it in messages."""
 
     folder: Path | None = None
     """Where its files are, None if it has none of its own."""
@@ -460,9 +463,38 @@ class SearchIndex(ABC, Generic[Log, Answers]):
         """Close an index of a former generation of the base, of which nothing is to be saved."""
         self.close()
 
+    def _progress(self, changes: ChangeLog, applied_seq: int, *, where: Path | str) -> Finding:
+        """For an index that can be used: in a folder, or behind a network."""
+        last, name = changes.head.seq, f"the {self.label} index"
+        if applied_seq < last:
+            what = f"{name} is {last - applied_seq} changes behind ({applied_seq} of {last})"
+            if isinstance(where, Path):
+                return note(what, "the next search catches up")
+            rest = "searches read what is newer from the database"
+            return note(what, f"it catches up in the background; {rest}")
+        if isinstance(where, Path):
+            size = size_of(where) / MEGABYTE
+            return ok(f"{name} is up to date ({size:.1f} MB, {last} changes)")
+        return ok(f"{name} on {where} is up to date ({last} changes)")
+
+    def _of_other_history(self) -> Finding:
+        """For an index of another copy of the base, or of one before a backup was restored."""
+        what = f"the {self.label} index belongs to another history of the base"
+        return note(what, "the next search rebuilds it, which takes a while")
+
+    def _missing(self) -> Finding:
+        what = f"there is no {self.label} index"
+        return note(what, "the next search builds it, which takes a while")
+
+    def _damaged(self, damage: StoreError) -> Finding:
+        advice = "the next search rebuilds it; if it happens more than once, check the disk"
+        return problem(f"the {self.label} index is damaged: {damage}", advice)
+
 
 class TextIndex(SearchIndex[Log, TextSnapshot]):
     """Full text over the chunks of a base, derived from its change log."""
+
+    label = "text"
 
     def stored_length(self, terms: int, /) -> int:
         """What the index takes for the length of a chunk with so many terms."""
@@ -472,6 +504,7 @@ class TextIndex(SearchIndex[Log, TextSnapshot]):
 class VectorIndex(SearchIndex[Log, VectorSnapshot]):
     """Vectors of the chunks of a base under one model, derived from its change log."""
 
+    label = "vector"
     model_id: str
     dimension: int
 
@@ -524,38 +557,6 @@ OTHER_HISTORY = "the %s index belongs to another history of the base; it is rebu
 """Logged: another copy of the base wrote it, or a backup of the base was restored."""
 
 DAMAGED = "the %s index is damaged, and rebuilt from the database: %s"
-
-
-def index_state(name: str, changes: ChangeLog, applied_seq: int, *, where: Path | str) -> Finding:
-    """For an index that can be used: in a folder, or behind a network."""
-    last = changes.head.seq
-    if applied_seq < last:
-        what = f"the {name} index is {last - applied_seq} changes behind ({applied_seq} of {last})"
-        advice = "it catches up in the background; searches read what is newer from the database"
-        if isinstance(where, Path):
-            advice = "the next search catches up"
-        return note(what, advice)
-    if isinstance(where, Path):
-        size = size_of(where) / MEGABYTE
-        return ok(f"the {name} index is up to date ({size:.1f} MB, {last} changes)")
-    return ok(f"the {name} index on {where} is up to date ({last} changes)")
-
-
-def other_history(name: str) -> Finding:
-    """For an index of another copy of the base, or of one before a backup was restored."""
-    what = f"the {name} index belongs to another history of the base"
-    return note(what, "the next search rebuilds it, which takes a while")
-
-
-def missing_index(name: str) -> Finding:
-    """For an index that is not there."""
-    return note(f"there is no {name} index", "the next search builds it, which takes a while")
-
-
-def damaged_index(name: str, damage: StoreError) -> Finding:
-    """For an index that can't be used."""
-    advice = "the next search rebuilds it; if it happens more than once, check the disk"
-    return problem(f"the {name} index is damaged: {damage}", advice)
 
 
 Mask = NDArray[np.bool_]

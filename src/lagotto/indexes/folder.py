@@ -98,15 +98,14 @@ class IndexFolder:
                 connection = sqlite3.connect(file, timeout=timeout, isolation_level=None)
                 stack.enter_context(closing(connection))
                 connection.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError as exc:
-                raise self._lock_error(exc, timeout) from exc
             except sqlite3.DatabaseError as exc:
-                raise StoreDamagedError(
-                    f"{self.path / LOCK} is damaged ({exc}); delete this file, which holds no data"
-                ) from exc
+                raise self._lock_error(exc, timeout) from exc
             yield
 
-    def _lock_error(self, exc: sqlite3.OperationalError, timeout: float) -> StoreError:
+    def _lock_error(self, exc: sqlite3.DatabaseError, timeout: float) -> StoreError:
+        if not isinstance(exc, sqlite3.OperationalError):
+            what = f"{self.path / LOCK} is damaged ({exc})"
+            return StoreDamagedError(f"{what}; delete this file, which holds no data")
         name = getattr(exc, "sqlite_errorname", "") or ""
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             return StoreBusyError(
@@ -242,12 +241,12 @@ def file_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
+        what = f"{path} can't be written: {exc}"
         if exc.errno in NO_SPACE:
-            raise StoreFullError(f"{path} can't be written: {exc}; free some disk space") from exc
+            raise StoreFullError(f"{what}; free some disk space") from exc
         if exc.errno in NO_PERMISSION:
-            what = f"{path} can't be written: {exc}; check its permissions"
-            raise StoreReadOnlyError(what) from exc
-        raise StoreError(f"{path} can't be written: {exc}") from exc
+            raise StoreReadOnlyError(f"{what}; check its permissions") from exc
+        raise StoreError(what) from exc
 
 
 def _owner(folder: Path) -> str | None:

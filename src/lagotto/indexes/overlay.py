@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import checkpoint
-from lagotto.documents import Vector, Vectors
+from lagotto.documents import Vector
 from lagotto.indexes.base import (
     NO_HITS,
     START,
@@ -19,6 +18,7 @@ from lagotto.indexes.base import (
     ChunkKeys,
     FilterKeys,
     Hits,
+    KeyedRows,
     LogPosition,
     Mask,
     TextSnapshot,
@@ -59,40 +59,31 @@ def is_short(changes: ChangeLog, *, since: LogPosition, most: int | None = None)
     return first is None or first[1] == changes.head.seq
 
 
-class Holders(NamedTuple):
-    """Which chunks hold a term, by their positions among the keys, and how often each does."""
-
-    rows: NDArray[np.intp]
-    counts: NDArray[np.float64]
+Holders = tuple[NDArray[np.intp], NDArray[np.float64]]
+"""Which chunks hold a term, by their positions among the keys, and how often each does."""
 
 
 @dataclass(frozen=True, eq=False)
 class NewerChunks:
-    """The chunks added after a position, with their terms, and the keys removed since."""
+    """The chunks added after a position, by ascending keys, and the keys removed since."""
 
     since: LogPosition
     head: LogPosition
-    chunks: Mapping[int, CountedTerms]
-    removed: ChunkKeys
+    chunks: Mapping[int, CountedTerms] = field(default_factory=dict)
+    removed: ChunkKeys = field(default_factory=lambda: NO_HITS.keys)
     removed_holders: dict[Word, int] = field(default_factory=dict)
     """How many of the removed chunks hold a word, as far as an OverlayText has counted them."""
     _holders: dict[str, Holders] = field(default_factory=dict)
     _lengths: dict[Callable[[int], int], NDArray[np.float64]] = field(default_factory=dict)
 
     @classmethod
-    def none(cls, *, since: LogPosition) -> NewerChunks:
-        """Nothing after a position."""
-        return cls(since, since, {}, np.empty(0, np.int64))
-
-    @classmethod
     def only_removed(cls, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
         """What the log has removed after a position, without what it has added."""
-        return cls(since, changes.head, {}, _removed(changes, since=since))
+        return cls(since, changes.head, removed=_removed(changes, since=since))
 
     @cached_property
     def keys(self) -> ChunkKeys:
-        """The keys of the chunks, ascending."""
-        return np.array(sorted(self.chunks), np.int64)
+        return np.array(list(self.chunks), np.int64)
 
     def can_extend(self, changes: ChangeLog, *, since: LogPosition) -> bool:
         """Whether there is little to read for a later state, and not too much to hold."""
@@ -104,7 +95,7 @@ class NewerChunks:
     def extended(self, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
         """The same for a later state of the log, and of the index; only what is new is read."""
         if not self._leads_to(changes, since):
-            return NewerChunks.none(since=since).extended(changes, since=since)
+            return NewerChunks(since, since).extended(changes, since=since)
         chunks = {key: chunk for key, chunk in self.chunks.items() if key > since.seq}
         for start, stop in changes.ranges(since=max(self.head.seq, since.seq)):
             for text in changes.added_texts(start, stop):
@@ -117,7 +108,8 @@ class NewerChunks:
             removed = later = _removed(changes, since=since)
         for key in later[later > since.seq].tolist():  # the others were never among these chunks
             chunks.pop(key, None)
-        return NewerChunks(since, changes.head, chunks, removed[removed <= since.seq])
+        ordered = dict(sorted(chunks.items()))
+        return NewerChunks(since, changes.head, ordered, removed[removed <= since.seq])
 
     def _leads_to(self, changes: ChangeLog, since: LogPosition) -> bool:
         """Whether this is an earlier state of the same history."""
@@ -129,37 +121,34 @@ class NewerChunks:
         lengths = [len(chunk.terms) for chunk in self.chunks.values()]
         return sum(lengths) / max(1, len(lengths)) or 1.0
 
-    @cached_property
-    def _ordered(self) -> list[CountedTerms]:
-        return [self.chunks[key] for key in self.keys.tolist()]
-
     def holders(self, term: str) -> Holders:
-        """The chunks that hold a term."""
         if term not in self._holders:
-            counts = np.array([chunk.counts.get(term, 0) for chunk in self._ordered], np.float64)
+            counts = np.array(
+                [chunk.counts.get(term, 0) for chunk in self.chunks.values()], np.float64
+            )
             rows = np.flatnonzero(counts)
-            self._holders[term] = Holders(rows, counts[rows])
+            self._holders[term] = rows, counts[rows]
         return self._holders[term]
 
     def hold(self, terms: Iterable[str]) -> Mask:
         """For each of `keys`, whether the chunk holds one of the terms."""
         mask = np.zeros(len(self.keys), np.bool_)
         for term in terms:
-            mask[self.holders(term).rows] = True
+            mask[self.holders(term)[0]] = True
         return mask
 
     def matches(self, query: TextQuery) -> Mask:
         """For each of `keys`, whether a query finds the chunk at all."""
         if query.where is None:
             return self.hold(term.text for word in query.words for term in word)
-        return np.array([chunk.found_by(query) for chunk in self._ordered], np.bool_)
+        return np.array([chunk.found_by(query) for chunk in self.chunks.values()], np.bool_)
 
     def scores(
         self, query: TextQuery, idfs: Sequence[float], *, mean: float, stored: Callable[[int], int]
     ) -> NDArray[np.float64]:
         """The BM25 score of each of `keys`, as `text_score` has it; `stored` gives lengths."""
         if stored not in self._lengths:
-            lengths = [stored(len(chunk.terms)) for chunk in self._ordered]
+            lengths = [stored(len(chunk.terms)) for chunk in self.chunks.values()]
             self._lengths[stored] = np.array(lengths, np.float64)
         total = np.zeros(len(self.keys))
         for word, word_idf in zip(query.words, idfs, strict=True):
@@ -340,11 +329,7 @@ class OverlayVectors(VectorSnapshot):
     """A VectorSnapshot of an index that lags, and of the vectors that it lacks."""
 
     def __init__(
-        self,
-        index: VectorSnapshot,
-        head: LogPosition,
-        added: tuple[ChunkKeys, Vectors],
-        removed: ChunkKeys,
+        self, index: VectorSnapshot, head: LogPosition, added: KeyedRows, removed: ChunkKeys
     ) -> None:
         self.since, self.position, self.immediate = index.position, head, index.immediate
         self._index = index
@@ -363,9 +348,8 @@ class OverlayVectors(VectorSnapshot):
     @classmethod
     def only_removed(cls, index: VectorSnapshot, changes: ChangeLog) -> OverlayVectors:
         """The index without what the log has removed after it, or added."""
-        nothing = np.empty(0, np.int64), np.empty((0, 0), np.float32)
-        head = changes.head
-        return cls(index, head, nothing, changes.removed(index.position.seq, head.seq))
+        removed = changes.removed(index.position.seq, changes.head.seq)
+        return cls(index, changes.head, (NO_HITS.keys, np.empty((0, 0), np.float32)), removed)
 
     def over(self, index: VectorSnapshot) -> OverlayVectors:
         """The same over another snapshot of the index at the same position."""
@@ -374,7 +358,7 @@ class OverlayVectors(VectorSnapshot):
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         hits = await self._index.search(query, k=k + len(self._removed), allowed=allowed)
         older = hits[~are_among(hits.keys, self._removed)]
-        newer = Hits(self._keys, self._cosines(query))
+        newer = self._newer(query)
         if allowed is not None:
             newer = newer[allowed.contains(newer.keys)]
         return merge_hits([older, newer], k=k)
@@ -383,11 +367,11 @@ class OverlayVectors(VectorSnapshot):
         scores = await self._index.scores(query, keys)
         scores[are_among(keys, self._removed)] = 0.0
         newer = are_among(keys, self._keys)
-        scores[newer] = Hits(self._keys, self._cosines(query)).scores_of(keys[newer])
+        scores[newer] = self._newer(query).scores_of(keys[newer])
         return scores
 
-    def _cosines(self, query: Vector) -> NDArray[np.float32]:
-        return dots(self._vectors, query) if len(self._keys) else np.empty(0, np.float32)
+    def _newer(self, query: Vector) -> Hits:
+        return Hits(self._keys, dots(self._vectors, query)) if len(self._keys) else NO_HITS
 
 
 VECTORS_PER_READ = 5_000
@@ -421,30 +405,28 @@ class RecordVectors:
 
     def best_of(self, query: Vector, keys: ChunkKeys, *, k: int) -> Hits:
         """As `best`, for code that runs in a thread."""
-        return _best(query, self._batches(np.unique(keys)), k)
+        wanted = np.unique(keys)
+        parts = np.split(wanted, range(VECTORS_PER_READ, len(wanted), VECTORS_PER_READ))
+        return _best(query, map(self.of, parts), k)
 
-    def of(self, keys: ChunkKeys) -> tuple[ChunkKeys, Vectors]:
+    def of(self, keys: ChunkKeys) -> KeyedRows:
         """Those of `keys` that exist, ascending, and their vectors."""
         return self._changes.vectors_of(keys, model_id=self._model_id, dimension=self._dimension)
 
-    def added(self, start: int, stop: int) -> tuple[ChunkKeys, Vectors]:
+    def added(self, start: int, stop: int) -> KeyedRows:
         """The chunks that were added in a range of changes, and their vectors."""
         return self._changes.added_vectors(
             start, stop, model_id=self._model_id, dimension=self._dimension
         )
 
-    def _batches(self, keys: ChunkKeys) -> Iterator[tuple[ChunkKeys, Vectors]]:
-        for start in range(0, len(keys), VECTORS_PER_READ):
-            yield self.of(keys[start : start + VECTORS_PER_READ])
-
-    def _up_to(self, last: int) -> Iterator[tuple[ChunkKeys, Vectors]]:
+    def _up_to(self, last: int) -> Iterator[KeyedRows]:
         for start, stop in self._changes.ranges(since=0):
             if start >= last:
                 break
             yield self.added(start, min(stop, last))
 
 
-def _best(query: Vector, rows: Iterator[tuple[ChunkKeys, Vectors]], k: int) -> Hits:
+def _best(query: Vector, rows: Iterable[KeyedRows], k: int) -> Hits:
     best = NO_HITS
     for keys, vectors in rows:
         checkpoint()

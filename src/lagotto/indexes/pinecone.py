@@ -13,7 +13,9 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -21,7 +23,7 @@ import numpy as np
 from lagotto._internal.concurrency import checkpoint, in_thread
 from lagotto.documents import Vector, digest
 from lagotto.errors import ConfigError, IndexUnavailableError
-from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.base import ChunkKeys, batches
 from lagotto.indexes.pushdown import AnyOf, Condition, Joined, Payload
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.remote import (
@@ -56,6 +58,7 @@ MOST_BYTES = 1_900_000
 DECIMALS = 7
 """Of a component that is sent: the record has the exact one, and twice as many fit a request."""
 
+API_KEY = "PINECONE_API_KEY"
 LONGEST_REQUEST = 20.0
 TRIES = 4  # how often the SDK itself sends a request for data, which can't be changed
 PAUSES = RetryPolicy(pause=0.2, longest_pause=5.0)
@@ -92,6 +95,7 @@ class PineconeDriver(RemoteDriver):
             )
         self.shown = f"pinecone:{service}"
         self._service = service
+        self._index = f"the Pinecone index {service!r}"
         self._name = name
         self._dimension = dimension
         self._timeout = timeout
@@ -99,10 +103,8 @@ class PineconeDriver(RemoteDriver):
         self._connected: tuple[Index, str] | None = None
 
     def read_state(self, *, briefly: bool) -> str | None:
-        answer = self._ask_existing(
-            lambda index: index.documents.fetch(
-                namespace=STATES, ids=[self._name], include_fields=[STATE]
-            )
+        answer = self._call_existing(
+            "documents.fetch", namespace=STATES, ids=[self._name], include_fields=[STATE]
         )
         document = answer.documents.get(self._name) if answer else None
         return None if document is None else str(document.to_dict()[STATE])
@@ -156,7 +158,7 @@ class PineconeDriver(RemoteDriver):
 
     def delete_epoch(self, epoch: str) -> None:
         for name in self._namespaces(epoch):
-            self._ask_existing(lambda index, name=name: index.delete_namespace(name=name))  # type: ignore[misc]
+            self._call_existing("delete_namespace", name=name)
 
     def delete_all(self) -> None:
         self.delete_epoch("")
@@ -174,33 +176,27 @@ class PineconeDriver(RemoteDriver):
     def _namespaces(self, epoch: str) -> list[str]:
         """The namespaces of an epoch, or of all for ""."""
         prefix = f"lagotto-{self._name}-{epoch}-" if epoch else f"lagotto-{self._name}-"
-        pages = self._ask(lambda index: list(index.list_namespaces(prefix=prefix)))
+        index, _ = self._connect()
+        pages = self._retried(lambda: list(index.list_namespaces(prefix=prefix)))
         return [namespace.name for page in pages for namespace in page.namespaces]
 
     def _write(self, namespace: str, documents: Sequence[Metadata]) -> int:
         """Write documents in as few requests as possible; the number of the last write."""
         last = 0
-        for some in batches(documents):
-            answer = self._ask(
-                lambda index, some=some: index.documents.upsert(  # type: ignore[misc]
-                    namespace=namespace, documents=some
-                )
-            )
+        for some in request_batches(documents):
+            answer = self._call("documents.upsert", namespace=namespace, documents=some)
             seq = answer.response_info.lsn_committed if answer.response_info else None
             if seq is None:
                 raise IndexUnavailableError(
-                    f"the Pinecone index {self._service!r} does not number its writes, so it can't "
-                    "be told when a search has them; use a serverless index"
+                    f"{self._index} does not number its writes, so it can't be told when a search "
+                    "has them; use a serverless index"
                 )
             last = max(last, seq)
         return last
 
     def _delete(self, namespace: str, ids: Sequence[str]) -> None:
-        for start in range(0, len(ids), MOST_DOCUMENTS):
-            some = ids[start : start + MOST_DOCUMENTS]
-            self._ask_existing(
-                lambda index, some=some: index.documents.delete(namespace=namespace, ids=some)  # type: ignore[misc]
-            )
+        for some in batches(ids, MOST_DOCUMENTS):
+            self._call_existing("documents.delete", namespace=namespace, ids=some)
 
     def _nearest(
         self, namespace: str, query: Vector, limit: int, where: Condition | None
@@ -210,13 +206,12 @@ class PineconeDriver(RemoteDriver):
         The number is 0 where it tells none.
         """
         clause = {"type": "dense_vector", "field": self._field, "values": _sent(query)}
-        answer = self._ask_existing(
-            lambda index: index.documents.search(
-                namespace=namespace,
-                score_by=[clause],
-                top_k=limit,
-                filter=None if where is None else condition(where),
-            )
+        answer = self._call_existing(
+            "documents.search",
+            namespace=namespace,
+            score_by=[clause],
+            top_k=limit,
+            filter=None if where is None else condition(where),
         )
         if answer is None:
             return [], 0
@@ -235,46 +230,35 @@ class PineconeDriver(RemoteDriver):
             return self._connected
 
     def _described(self) -> tuple[Index, str]:
-        from pinecone import (
-            DenseVectorField,
-            NotFoundError,
-            Pinecone,
-            PineconeValueError,
-            RetryConfig,
-        )
+        import pinecone
 
         try:
-            client = Pinecone(
+            client = pinecone.Pinecone(
                 timeout=min(self._timeout / TRIES, LONGEST_REQUEST),
-                retry_config=RetryConfig(max_retries=0),  # `_retried` has a deadline
+                retry_config=pinecone.RetryConfig(max_retries=0),  # `_retried` has a deadline
                 source_tag="lagotto",
             )
-        except PineconeValueError as exc:
-            raise ConfigError(
-                f"the Pinecone index {self._service!r} needs an API key ({exc}); set "
-                "PINECONE_API_KEY"
-            ) from exc
+        except pinecone.PineconeValueError as exc:
+            raise ConfigError(f"{self._index} needs an API key ({exc}); set {API_KEY}") from exc
         try:
             with client:
                 description = client.indexes.describe(self._service)
-        except NotFoundError as exc:
+        except pinecone.NotFoundError as exc:
             raise ConfigError(
                 f"there is no Pinecone index {self._service!r}; {self._advice()}"
             ) from exc
         dense = {
             name: field.dimension
             for name, field in description.schema.fields.items()
-            if isinstance(field, DenseVectorField)
+            if isinstance(field, pinecone.DenseVectorField)
         }
         if list(dense.values()) != [self._dimension]:
             raise ConfigError(
-                f"the Pinecone index {self._service!r} has the vector fields {dense}, and needs "
-                f"exactly one, of the dimension {self._dimension}; {self._advice()}"
+                f"{self._index} has the vector fields {dense}, and needs exactly one, of the "
+                f"dimension {self._dimension}; {self._advice()}"
             )
         if not description.host:
-            raise IndexUnavailableError(
-                f"the Pinecone index {self._service!r} is not ready; try again in a minute"
-            )
+            raise IndexUnavailableError(f"{self._index} is not ready; try again in a minute")
         return client.index(host=description.host), next(iter(dense))
 
     def _advice(self) -> str:
@@ -282,16 +266,17 @@ class PineconeDriver(RemoteDriver):
         schema = {"fields": {"embedding": vector}}
         return f"create it: Pinecone().indexes.create(name=..., schema={schema})"
 
-    def _ask(self, request: Callable[[Index], T]) -> T:
+    def _call(self, method: str, **options: Any) -> Any:
+        """Call a method of the index, or of a part of it."""
         index, _ = self._connect()
-        return self._retried(lambda: request(index))
+        return self._retried(lambda: attrgetter(method)(index)(**options))
 
-    def _ask_existing(self, request: Callable[[Index], T]) -> T | None:
-        """The answer, None if there is no such namespace: the first write makes it, later on."""
+    def _call_existing(self, method: str, **options: Any) -> Any:
+        """The same; None if there is no such namespace: the first write makes it, later on."""
         from pinecone import NotFoundError
 
         try:
-            return self._ask(request)
+            return self._call(method, **options)
         except IndexUnavailableError as exc:
             if isinstance(exc.__cause__, NotFoundError):
                 return None
@@ -318,17 +303,15 @@ class PineconeDriver(RemoteDriver):
                 pause -= SLEEP
 
     def _translated(self, problem: PineconeError) -> IndexUnavailableError:
-        from pinecone import ApiError, ForbiddenError, UnauthorizedError
+        import pinecone
 
-        if isinstance(problem, UnauthorizedError | ForbiddenError):
-            advice = "check PINECONE_API_KEY"
-        elif isinstance(problem, ApiError) and problem.status_code not in RETRIED:
+        if isinstance(problem, pinecone.UnauthorizedError | pinecone.ForbiddenError):
+            advice = f"check {API_KEY}"
+        elif isinstance(problem, pinecone.ApiError) and problem.status_code not in RETRIED:
             advice = "it refused a request; see the message"
         else:
             advice = "check the connection, or try again later"
-        return IndexUnavailableError(
-            f"the Pinecone index {self._service!r} can't be used: {problem}; {advice}"
-        )
+        return IndexUnavailableError(f"{self._index} can't be used: {problem}; {advice}")
 
 
 def metadata(fields: Payload) -> Metadata:
@@ -343,7 +326,6 @@ def metadata(fields: Payload) -> Metadata:
 
 
 def condition(where: Condition) -> Metadata:
-    """A condition as the service has them."""
     if isinstance(where, Joined):
         return {f"${where.operator}": [condition(part) for part in where.parts]}
     if isinstance(where, AnyOf):
@@ -356,7 +338,7 @@ def condition(where: Condition) -> Metadata:
     return ends[0] if len(ends) == 1 else {"$and": ends}
 
 
-def batches(documents: Sequence[Metadata]) -> Iterator[Sequence[Metadata]]:
+def request_batches(documents: Sequence[Metadata]) -> Iterator[Sequence[Metadata]]:
     """Documents in batches that a request may have."""
     first = size = 0
     for index, document in enumerate(documents):
@@ -377,12 +359,11 @@ def _wait_of(problem: PineconeError, failures: int) -> float | None:
     """Seconds to wait before another try, None if it would not help."""
     from pinecone import ApiError, PineconeConnectionError, PineconeTimeoutError
 
+    pause = PAUSES.wait(failures)
     if isinstance(problem, PineconeConnectionError | PineconeTimeoutError):
-        return PAUSES.wait(failures)
+        return pause
     if not isinstance(problem, ApiError) or problem.status_code not in RETRIED:
         return None
-    try:
-        retry_after = float((problem.headers or {}).get("retry-after", 0))
-    except ValueError:
-        retry_after = 0.0
-    return max(PAUSES.wait(failures), retry_after)
+    with suppress(ValueError):
+        pause = max(pause, float((problem.headers or {}).get("retry-after", 0)))
+    return pause

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import Literal, TypeGuard
+from typing import Literal, NamedTuple, TypeGuard
 
 from lagotto.documents import JsonScalar, digest
 from lagotto.filters import And, Contains, Eq, Filter, Gt, Gte, In, Lt, Lte, Or
@@ -41,16 +40,14 @@ MOST_VALUES = 10_000  # values of a condition, as Pinecone has it
 LONGEST_KEYWORD = 64  # characters of a text that are compared; what is equal begins equally
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(NamedTuple):
     """Points that have one of the keywords under a payload name."""
 
     name: str
     keywords: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
+class Between(NamedTuple):
     """Points that have a number in a range, ends included, None for no end."""
 
     name: str
@@ -58,8 +55,7 @@ class Between:
     most: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(NamedTuple):
     """Points for which all parts hold, or one of them."""
 
     operator: Literal["and", "or"]
@@ -70,7 +66,6 @@ Condition = AnyOf | Between | Joined
 
 
 def payload(chunk: ChunkFields) -> Payload:
-    """What is stored of a chunk's fields."""
     entries: Payload = {}
     for field, values in {"collection": (chunk.collection,), **chunk.values}.items():
         if field in UNSTORED:
@@ -110,9 +105,8 @@ def collections_of(where: Filter | None) -> frozenset[str] | None:
             known = [some for some in map(collections_of, filters) if some is not None]
             return frozenset.intersection(*known) if known else None
         case Or(filters) if filters:
-            each = [collections_of(part) for part in filters]
-            known = [some for some in each if some is not None]
-            return frozenset().union(*known) if len(known) == len(each) else None
+            known = [some for some in map(collections_of, filters) if some is not None]
+            return frozenset().union(*known) if len(known) == len(filters) else None
     return None
 
 
@@ -126,9 +120,7 @@ def payload_name(kind: Literal["k", "n", "o"], field: str) -> str:
 
 def keyword(value: str | bool) -> str:
     """A text or boolean as a keyword; equal values have equal ones."""
-    if isinstance(value, bool):
-        return "b1" if value else "b0"
-    return f"t{value[:LONGEST_KEYWORD]}"
+    return f"b{value:d}" if isinstance(value, bool) else f"t{value[:LONGEST_KEYWORD]}"
 
 
 ORDER_DIGITS = 13
@@ -162,8 +154,7 @@ def is_number(value: JsonScalar) -> TypeGuard[int | float]:
 def _superset(where: Filter | None, names: frozenset[str]) -> Condition | None:
     match where:
         case And(filters):
-            parts = [_superset(part, names) for part in filters]
-            return _joined("and", [part for part in parts if part is not None])
+            return _joined("and", [_superset(part, names) for part in filters])
         case Or(filters):
             return _joined("or", [_superset(part, names) for part in filters])
         case Eq(field) | In(field):
@@ -177,13 +168,12 @@ def _superset(where: Filter | None, names: frozenset[str]) -> Condition | None:
     return None
 
 
-def _joined(operator: Literal["and", "or"], parts: Iterable[Condition | None]) -> Condition | None:
-    """None if one of the parts is, which may be anything."""
-    known = list(parts)
-    some = tuple(part for part in known if part is not None)
-    if not some or len(some) < len(known):
+def _joined(operator: Literal["and", "or"], parts: Sequence[Condition | None]) -> Condition | None:
+    """A part that is None may be anything."""
+    known = tuple(part for part in parts if part is not None)
+    if not known or (operator == "or" and len(known) < len(parts)):
         return None
-    return some[0] if len(some) == 1 else Joined(operator, some)
+    return known[0] if len(known) == 1 else Joined(operator, known)
 
 
 def _equal_to_one(

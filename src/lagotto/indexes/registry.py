@@ -53,7 +53,6 @@ class IndexSite:
         return f"{role}-{digest(self.base_id, signature, *rebuilt)[:digits]}"
 
     def folder(self, role: str, signature: str) -> Path:
-        """The folder of an index."""
         return self.own_folder.path / self.name(role, signature, digits=8)
 
     @property
@@ -68,7 +67,7 @@ TEXT_INDEXES: Registry[Callable[[IndexSite], TextIndex[Any]]] = Registry(
     "text index",
     group="lagotto.text_indexes",
     builtin={
-        "tantivy": "lagotto.indexes.tantivy.index:open_tantivy",
+        "tantivy": "lagotto.indexes.tantivy.index:TantivyIndex",
         "fts5": "lagotto.stores.sqlite.fts5:Fts5Index",
         "postings": "lagotto.indexes.registry:inside_postgres",
         "qdrant": "lagotto.indexes.qdrant:open_qdrant_text",
@@ -79,7 +78,7 @@ VECTOR_INDEXES: Registry[Callable[..., VectorIndex[Any]]] = Registry(
     "vector index",
     group="lagotto.vector_indexes",
     builtin={
-        "embedded": "lagotto.indexes.vectors.index:open_vectors",
+        "embedded": "lagotto.indexes.vectors.index:EmbeddedVectorIndex",
         "pgvector": "lagotto.indexes.registry:inside_postgres",
         "pinecone": "lagotto.indexes.pinecone:open_pinecone",
         "qdrant": "lagotto.indexes.qdrant:open_qdrant_vectors",
@@ -124,17 +123,10 @@ class UntrustedIndex(TextIndex[Any], VectorIndex[Any]):
         self._what = f"the {role} index {mask_location(site.address)} is not used"
         self._advice = how_to_trust(site.address)
 
-    def refresh(self) -> NoReturn:
+    def refresh(self, changes: ChangeLog | None = None) -> NoReturn:
         raise IndexUnavailableError(f"{self._what}; {self._advice}")
 
-    def catch_up(self, changes: ChangeLog) -> NoReturn:
-        self.refresh()
-
-    def latest(self, changes: ChangeLog) -> NoReturn:
-        self.refresh()
-
-    def delete(self) -> NoReturn:
-        self.refresh()
+    catch_up = latest = delete = refresh
 
     def check(self, changes: ChangeLog) -> Finding:
         return problem(self._what, self._advice)

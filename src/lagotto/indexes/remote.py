@@ -17,7 +17,6 @@ speaks to one kind of service, and RemoteIndex does the rest:
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import secrets
 import threading
@@ -25,47 +24,38 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto.documents import Vector
 from lagotto.errors import ConfigError, IndexUnavailableError
+from lagotto.indexes import pushdown
 from lagotto.indexes.base import (
     NO_HITS,
     OTHER_HISTORY,
     START,
+    Answers,
     ChangeLog,
     ChunkKeys,
     FilterKeys,
     Finding,
     Hits,
-    IndexRole,
     LogPosition,
     SearchIndex,
-    Snapshot,
     VectorIndex,
     VectorSnapshot,
-    index_state,
+    depths,
     is_of,
-    missing_index,
-    other_history,
     problem,
 )
 from lagotto.indexes.overlay import RecordVectors
-from lagotto.indexes.pushdown import (
-    CROWDED,
-    MOST_FIELDS,
-    Condition,
-    Payload,
-    collections_of,
-    payload,
-    superset_condition,
-)
+from lagotto.indexes.pushdown import Condition, Payload
 from lagotto.indexes.vectors.rows import check_vectors
 
 log = logging.getLogger(__name__)
@@ -87,8 +77,6 @@ SCORED_FROM_RECORD = 1_000
 OVERFETCH = 32
 """Points that are asked for beyond twice as many as wanted: some are removed or newer, and the
 service ranks by approximations."""
-
-DEPTH_GROWTH = 4
 
 SEARCH_PAUSES = (0.05, 0.1, 0.2)
 """Seconds to wait before another try, if a search reflects less than an earlier one did: it was
@@ -143,7 +131,6 @@ class LogMark:
 
     @property
     def position(self) -> LogPosition:
-        """The position."""
         return LogPosition(self.seq, self.token)
 
     def is_reached(self, seen: Writes) -> bool:
@@ -197,18 +184,9 @@ class RemoteState:
         """The state as it was at one of the marks."""
         return replace(self, marks=tuple(some for some in self.marks if some.seq <= mark.seq))
 
-    def to_json(self) -> str:
-        """As text, for `from_json`."""
-        return json.dumps(asdict(self) | {"fields": sorted(self.fields)}, separators=(",", ":"))
 
-    @classmethod
-    def from_json(cls, text: str) -> RemoteState:
-        """The state that `to_json` has written."""
-        values = json.loads(text)
-        values["marks"] = tuple(LogMark(**mark) for mark in values["marks"])
-        values["former"] = tuple(values["former"])
-        values["fields"] = frozenset(values["fields"])
-        return cls(**values)
+STATE_JSON = TypeAdapter(RemoteState)
+"""Reads and writes states as JSON."""
 
 
 class RemoteDriver(ABC):
@@ -305,16 +283,10 @@ class RemoteDriver(ABC):
         """Close the connections; the next call opens others."""
 
 
-Answers = TypeVar("Answers", bound=Snapshot, covariant=True)
-
-
 class RemoteIndex(SearchIndex[ChangeLog, Answers]):
     """What text and vector indexes in a service have in common; `clock` is that of GRACE."""
 
     remote = True
-    role: IndexRole
-    label: str
-    """The role in messages."""
 
     def __init__(
         self, driver: RemoteDriver, *, timeout: float, clock: Callable[[], float] = time.monotonic
@@ -323,7 +295,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         self.driver = driver
         self._timeout = timeout
         self._clock = clock
-        self._state: RemoteState | None = None
+        self._state = RemoteState()
         self._seen: dict[str, int] = {}
         self._discarded: set[str] = set()
         self._noticed: dict[str | int, float] = {}
@@ -374,10 +346,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
             return self._open(self._of_history(state, changes), changes)
 
     def latest(self, changes: ChangeLog) -> Answers | None:
-        state = self._state
-        if state is None:
-            return None
-        known = self._of_history(state, changes)
+        known = self._of_history(self._state, changes)
         return None if known.last == NOTHING else self._open(known, changes)
 
     def refresh(self) -> None:
@@ -386,25 +355,24 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
 
     @property
     def position(self) -> LogPosition:
-        state = self._state
-        if state is None or state.epoch in self._discarded:
+        if self._state.epoch in self._discarded:
             return START
-        return state.reached(self._seen)[-1].position
+        return self._state.reached(self._seen)[-1].position
 
     def applied_seq(self, changes: ChangeLog) -> int:
-        state = self._state or self._read(briefly=True)
+        state = self._state if self._state.version else self._read(briefly=True)
         return self._of_history(state, changes).last.seq
 
     def reset_if_at(self, position: LogPosition) -> None:
         with self._changing:
-            if self._state is not None and self.position == position:
+            if self.position == position:
                 log.warning(OTHER_HISTORY, self.label)
                 self._discarded.add(self._state.epoch)
 
     def delete(self) -> None:
         with self._updating:
             self.driver.delete_all()
-            self._state = None
+            self._state = RemoteState()
 
     def compact(self, changes: ChangeLog) -> None:
         """Delete what no search needs any more, and rebuild what is lost or out of date."""
@@ -420,16 +388,15 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
                     self._rebuild(state, changes)
 
     def close(self) -> None:
-        """Close the connections; there is nothing to save."""
         self.driver.close()
 
     def check(self, changes: ChangeLog) -> Finding:
         try:
             state = self._read(briefly=True)
             if state.last == NOTHING or state.epoch in self._discarded:
-                return missing_index(self.label)
+                return self._missing()
             if _is_other(state, changes):
-                return other_history(self.label)
+                return self._of_other_history()
             if wrong := self.driver.problem(state, changes, self):
                 what = f"the {self.label} index {wrong}"
                 return problem(what, "`lagotto rebuild` makes it anew")
@@ -437,25 +404,24 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
             what = f"the {self.label} index can't be used: {exc}"
             return problem(what, "searches go on without it")
         applied_seq = self._of_history(state, changes).last.seq
-        return index_state(self.label, changes, applied_seq, where=self.driver.shown)
+        return self._progress(changes, applied_seq, where=self.driver.shown)
 
     def _read(self, *, briefly: bool) -> RemoteState:
         text = self.driver.read_state(briefly=briefly)
-        stored = RemoteState() if text is None else RemoteState.from_json(text)
+        stored = RemoteState() if text is None else STATE_JSON.validate_json(text)
         with self._changing:
-            if self._state is None or not _is_earlier(text, stored, than=self._state):
+            if not _is_earlier(text, stored, than=self._state):
                 self._state = stored
             known = self._state
         self._look(known)
-        now = self._clock()
-        self._noticed.setdefault(known.last.seq, now)
+        self._noticed.setdefault(known.last.seq, self._clock())
         for epoch in known.former:
-            self._noticed.setdefault(epoch, now)
+            self._noticed.setdefault(epoch, self._clock())
         return known
 
     def _write(self, state: RemoteState) -> RemoteState:
         written = replace(state, version=state.version + 1)
-        self.driver.write_state(written.to_json())
+        self.driver.write_state(STATE_JSON.dump_json(written).decode())
         with self._changing:
             self._state = written
         return written
@@ -496,23 +462,21 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         self, state: RemoteState, changes: ChangeLog, start: int, stop: int
     ) -> RemoteState:
         """The state after a range of changes, whose points are written."""
-        points = [self.point(each, state) for each in self.added(changes, start, stop)]
+        added = self.added(changes, start, stop)
         updated = changes.updated(start, stop)
         updated = updated[updated <= start]
-        fields = _fields(changes, [*(point.key for point in points), *updated.tolist()])
+        fields = _fields(changes, [*(each.key for each in added), *updated.tolist()])
         state = self._with_names(state, fields)
-
-        def whole() -> Sequence[Point]:
-            full = [self.point(each, state) for each in self.of(changes, updated)]
-            return _attach(full, fields, state)
-
-        _attach(points, fields, state)
+        points = self._points(added, fields, state)
         last = Counter(state.last.writes) | Counter(self.driver.upsert(state.epoch, points))
         known = [key for key in updated.tolist() if key in fields]
         if changed := {key: _stored(fields[key], state) for key in known}:
-            last |= Counter(self.driver.update_fields(state.epoch, changed, whole))
+            written = self.driver.update_fields(
+                state.epoch, changed, lambda: self._points(self.of(changes, updated), fields, state)
+            )
+            last |= Counter(written)
         removed = changes.removed(start, stop)
-        chunks, length = (0, 0)
+        chunks = length = 0
         if len(removed):
             chunks, length = self.driver.mark_removed(state, removed, stop)
         mark = LogMark(stop, changes.token_at(stop) or 0, dict(last))
@@ -526,12 +490,27 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
             removals=state.removals or len(removed) > 0,
         )
 
+    def expected_points(
+        self, state: RemoteState, changes: ChangeLog, start: int, stop: int
+    ) -> Sequence[Point]:
+        """The points of a range as they should be stored."""
+        added = self.added(changes, start, stop)
+        return self._points(added, _fields(changes, [each.key for each in added]), state)
+
+    def _points(self, sources: Iterable[Any], fields: Fields, state: RemoteState) -> list[Point]:
+        """The points, with their collections and those of the fields that the index has."""
+        points = [self.point(source, state) for source in sources]
+        for point in points:
+            point.collection, _ = fields[point.key]
+            point.fields = _stored(fields[point.key], state)
+        return points
+
     def _with_names(self, state: RemoteState, fields: Fields) -> RemoteState:
         """The state with the payload names of chunks, as far as there may be so many."""
         names = frozenset().union(*(chunk for _, chunk in fields.values())) - state.fields
-        new = sorted(names - {CROWDED})[: max(0, MOST_FIELDS - len(state.fields))]
-        if CROWDED in names:  # always: conditions leave out no such chunk
-            new.append(CROWDED)
+        new = sorted(names - {pushdown.CROWDED})[: max(0, pushdown.MOST_FIELDS - len(state.fields))]
+        if pushdown.CROWDED in names:  # always: conditions leave out no such chunk
+            new.append(pushdown.CROWDED)
         if new:
             self.driver.index_fields(state.epoch, new)
         return replace(state, fields=state.fields | set(new))
@@ -591,9 +570,6 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
 class RemoteVectorIndex(RemoteIndex["RemoteVectors"], VectorIndex[ChangeLog]):
     """A VectorIndex in a service."""
 
-    role: IndexRole = "vectors"
-    label = "vector"
-
     def __init__(
         self,
         driver: RemoteDriver,
@@ -622,7 +598,6 @@ class RemoteVectorIndex(RemoteIndex["RemoteVectors"], VectorIndex[ChangeLog]):
         return RemoteVectors(self, state, changes)
 
     def record(self, changes: ChangeLog) -> RecordVectors:
-        """The vectors of a state of the record."""
         return RecordVectors(changes, model_id=self.model_id, dimension=self.dimension)
 
 
@@ -661,19 +636,20 @@ class RemoteVectors(VectorSnapshot):
 
         Once more proposals are needed than chunks are allowed, it takes less to read those.
         """
+        deepest = self._driver.deepest
         wanted = k if among is not None else min(k, self._state.chunks)
-        most = self._driver.deepest if among is None else min(self._driver.deepest, len(among))
-        depth = min(self._driver.deepest, 2 * k + OVERFETCH)
-        while True:
+        first = min(deepest, 2 * k + OVERFETCH)
+        most = max(first, deepest if among is None else min(deepest, len(among)))
+        for depth in depths(first, most + 1):
             proposed, reached = await self._proposed(query, allowed, depth)
             hits = await self._changes.run(
                 partial(self._confirmed, query, proposed, reached, k, allowed)
             )
             if len(hits) >= wanted:
                 return hits
-            depth *= DEPTH_GROWTH
-            if not proposed.more or depth > most:
-                return None
+            if not proposed.more:
+                break
+        return None
 
     async def _proposed(
         self, query: Vector, allowed: FilterKeys | None, depth: int
@@ -686,8 +662,8 @@ class RemoteVectors(VectorSnapshot):
                 state,
                 query,
                 limit=depth,
-                where=superset_condition(where, state.fields),
-                collections=collections_of(where),
+                where=pushdown.superset_condition(where, state.fields),
+                collections=pushdown.collections_of(where),
             )
             self._index.saw(answer.reached, at_most=pause is None)
             reached = state.reached({**state.last.writes, **answer.reached})[-1]
@@ -731,25 +707,9 @@ Fields = Mapping[int, tuple[str, Payload]]
 """The collection of each chunk, and what is stored of its fields."""
 
 
-def expected_points(
-    index: RemoteIndex[Any], state: RemoteState, changes: ChangeLog, start: int, stop: int
-) -> Sequence[Point]:
-    """The points of a range as they should be stored."""
-    points = [index.point(each, state) for each in index.added(changes, start, stop)]
-    return _attach(points, _fields(changes, [point.key for point in points]), state)
-
-
-def _attach(points: Sequence[Point], fields: Fields, state: RemoteState) -> Sequence[Point]:
-    """The points, with their collections and those of the fields that an index has."""
-    for point in points:
-        point.collection, _ = fields[point.key]
-        point.fields = _stored(fields[point.key], state)
-    return points
-
-
 def _fields(changes: ChangeLog, keys: Sequence[int]) -> Fields:
     chunks = changes.fields_of(np.array(keys, np.int64))
-    return {chunk.key: (chunk.collection, payload(chunk)) for chunk in chunks}
+    return {chunk.key: (chunk.collection, pushdown.payload(chunk)) for chunk in chunks}
 
 
 def _stored(chunk: tuple[str, Payload], state: RemoteState) -> Payload:

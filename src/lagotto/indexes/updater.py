@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TypeVar
 
 from lagotto._internal.concurrency import Interrupted, checkpoint, until_stopped
@@ -64,7 +64,6 @@ class IndexUpdater:
         self._not_before = 0.0
 
     def request(self) -> None:
-        """Run soon."""
         with self._lock:
             self._wanted = True
             if self._thread is None and not self._closing:
@@ -185,13 +184,11 @@ def _lacking(index: SearchIndex[Log, Snapshot], changes: Log) -> int:
 def retry_while_locked(work: Callable[[], None]) -> None:
     """Run `work` until no other process keeps it from being done; blocks."""
     while True:
-        try:
+        with suppress(IndexLocked):
             work()
-        except IndexLocked:
-            checkpoint()
-            time.sleep(BETWEEN_ATTEMPTS)
-        else:
             return
+        checkpoint()
+        time.sleep(BETWEEN_ATTEMPTS)
 
 
 def delete_remote(indexes: Iterable[SearchIndex[Log, Snapshot]]) -> None:
@@ -207,7 +204,4 @@ def delete_remote(indexes: Iterable[SearchIndex[Log, Snapshot]]) -> None:
 def _tell(waiting: Sequence[Future[None]], problem: BaseException | None) -> None:
     for done in waiting:
         if done.set_running_or_notify_cancel():
-            if problem is None:
-                done.set_result(None)
-            else:
-                done.set_exception(problem)
+            done.set_exception(problem)

@@ -9,17 +9,11 @@ import pytest
 
 from lagotto.errors import ConfigError, IndexUnavailableError
 from lagotto.filters import Eq
-from lagotto.indexes.base import START, FilterKeys, VectorSnapshot
+from lagotto.indexes.base import START, FilterKeys
 from lagotto.indexes.pinecone import MOST_DOCUMENTS, STATES, TRIES, PineconeDriver
 from lagotto.indexes.remote import GRACE, Point, RemoteVectorIndex
-from lagotto.testing.indexes import (
-    DIMENSION,
-    MemoryChangeLog,
-    caught_up,
-    sample_log,
-    unit_vector,
-)
-from tests.indexes.remote_contract import QUERY, Clock, found_by, nearest
+from lagotto.testing.indexes import DIMENSION, MemoryChangeLog, caught_up, sample_log, unit_vector
+from tests.indexes.remote_contract import QUERY, Clock, best, found_by, latest, nearest
 from tests.servers.pinecone import PineconeServer
 from tests.servers.scripted import Reply
 
@@ -50,11 +44,6 @@ def opened(server: PineconeServer) -> Iterator[Opened]:
     yield open_index
     for driver in made:
         driver.close()
-
-
-async def best(index: VectorSnapshot, k: int) -> list[int]:
-    found: list[int] = (await index.search(QUERY, k=k, allowed=None)).keys.tolist()
-    return found
 
 
 async def test_a_position_counts_once_searches_reflect_it(
@@ -99,11 +88,9 @@ async def test_a_reader_beside_a_writer_that_never_rests(
         server.held = number >= 4
         log.add("", unit_vector(number))
         writer.catch_up(log)
-    reader.refresh()
-    latest = reader.latest(log)
-    assert latest is not None
-    assert latest.position.seq == 4
-    assert sorted(await best(latest, 9)) == [1, 2, 3, 4]
+    followed = latest(reader, log)
+    assert followed.position.seq == 4
+    assert sorted(await best(followed, 9)) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("tries", [1, 4])
@@ -115,10 +102,9 @@ async def test_answers_of_a_copy_that_is_behind(
     for number in range(6):
         log.add("", unit_vector(number))
         index.catch_up(log)
-    latest = index.latest(log)
-    assert latest is not None
+    followed = caught_up(index, log)
     server.behind = [4] * tries
-    assert await best(latest, 3) == await nearest(log, 3)
+    assert await best(followed, 3) == await nearest(log, 3)
     assert not server.behind
 
 

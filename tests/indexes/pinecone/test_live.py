@@ -17,7 +17,13 @@ from lagotto.filters import Eq
 from lagotto.indexes.base import FilterKeys
 from lagotto.indexes.pinecone import open_pinecone
 from lagotto.indexes.registry import IndexSite
-from lagotto.testing.indexes import DIMENSION, MemoryChangeLog, unit_vector, vector_oracle
+from lagotto.testing.indexes import (
+    DIMENSION,
+    MemoryChangeLog,
+    caught_up,
+    unit_vector,
+    vector_oracle,
+)
 
 pinecone = pytest.importorskip("pinecone", reason="pip install 'lagotto[pinecone]'")
 pytestmark = pytest.mark.skipif(
@@ -50,8 +56,7 @@ async def test_the_service_itself(live_index: str, monkeypatch: pytest.MonkeyPat
         assert index.catch_up(log) is not None
         log.remove(7)
         log.add("new", query)
-        followed = index.catch_up(log)
-        assert followed is not None
+        followed = caught_up(index, log)
         assert followed.position == log.head
         right = await vector_oracle(log).search(query, k=10, allowed=None)
         found = await followed.search(query, k=10, allowed=None)

@@ -12,7 +12,7 @@ from lagotto.indexes.qdrant.client import QdrantServer
 from lagotto.indexes.qdrant.driver import QdrantDriver
 from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.remote import RemoteIndex, RemoteState, RemoteVectorIndex
+from lagotto.indexes.remote import STATE_JSON, RemoteIndex, RemoteState, RemoteVectorIndex
 from lagotto.testing.indexes import DIMENSION
 
 
@@ -52,7 +52,7 @@ def state_of(index: RemoteIndex[Any]) -> RemoteState:
     """The state as the server has it."""
     text = driver_of(index).read_state(briefly=False)
     assert text is not None
-    return RemoteState.from_json(text)
+    return STATE_JSON.validate_json(text)
 
 
 def collection_of(index: RemoteIndex[Any]) -> str:

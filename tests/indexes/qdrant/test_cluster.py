@@ -27,6 +27,8 @@ from lagotto.testing.indexes import (
     unit_vector,
     vector_oracle,
 )
+from tests.indexes.qdrant.inside import text_index, vector_index
+from tests.indexes.remote_contract import latest
 from tests.servers.qdrant import (
     GIVEN,
     QdrantNode,
@@ -92,9 +94,7 @@ async def _check_once(
         (words, text_oracle(log), QUERY),
         (vectors, vector_oracle(log), unit_vector(5)),
     ):
-        index.refresh()
-        snapshot: Any = index.latest(log)
-        assert snapshot is not None
+        snapshot: Any = latest(index, log)
         assert snapshot.position == log.head
         found = await snapshot.search(query, k=10, allowed=None)
         right = await oracle.search(query, k=10, allowed=None)  # type: ignore[arg-type]
@@ -105,57 +105,47 @@ async def _check_once(
 @pytest.mark.parametrize("sharding", ["auto", "collection"])
 async def test_shards_do_not_change_results(cluster: list[QdrantNode], sharding: str) -> None:
     site = site_on(cluster[0], shards=3, replicas=2, sharding=sharding)
-    words = open_qdrant_text(site)
-    vectors = open_qdrant_vectors(site, model_id="m", dimension=DIMENSION)
-    log = varied_log(300)
-    for key in (7, 70, 170):
-        log.remove(key)
-    log.update(10, {"collection": ("team 0",), "color": ("red",)})
-    words.catch_up(log)
-    vectors.catch_up(log)
-    await check_answers(words, vectors, log)
-    team = np.array(sorted(key for key in log.chunks if key % 3 == 2), np.int64)
-    allowed = FilterKeys(team, where=Eq("collection", "team 1"))
-    snapshot = words.latest(log)
-    assert snapshot is not None
-    found = await snapshot.search(QUERY, k=20, allowed=allowed)
-    right = await text_oracle(log).search(QUERY, k=20, allowed=allowed)
-    assert found.keys.tolist() == right.keys.tolist()
-    assert {words.check(log).level, vectors.check(log).level} == {"ok"}
-    for index in (words, vectors):
-        index.delete()
-        index.close()
+    with text_index(site) as words, vector_index(site) as vectors:
+        log = varied_log(300)
+        for key in (7, 70, 170):
+            log.remove(key)
+        log.update(10, {"collection": ("team 0",), "color": ("red",)})
+        words.catch_up(log)
+        vectors.catch_up(log)
+        await check_answers(words, vectors, log)
+        team = np.array(sorted(key for key in log.chunks if key % 3 == 2), np.int64)
+        allowed = FilterKeys(team, where=Eq("collection", "team 1"))
+        found = await latest(words, log).search(QUERY, k=20, allowed=allowed)
+        right = await text_oracle(log).search(QUERY, k=20, allowed=allowed)
+        assert found.keys.tolist() == right.keys.tolist()
+        assert {words.check(log).level, vectors.check(log).level} == {"ok"}
 
 
 async def test_another_node_is_asked_if_one_does_not_answer(cluster: list[QdrantNode]) -> None:
     """With all nodes in the address neither searches nor writes notice that one is killed."""
     address = cluster_address(cluster, "nodes", shards=3, replicas=2)
     site = IndexSite(secrets.token_hex(16), timeout=60, address=address)
-    words = open_qdrant_text(site)
-    vectors = open_qdrant_vectors(site, model_id="m", dimension=DIMENSION)
-    log = varied_log(100)
-    words.catch_up(log)
-    vectors.catch_up(log)
-    cluster[0].kill()
-    await check_answers(words, vectors, log)
-    log.add("oak and lake", unit_vector(5))
-    words.catch_up(log)
-    vectors.catch_up(log)
-    await check_answers(words, vectors, log)
-    # Started before the others have declared its replicas dead, the node would answer from them.
-    wait_until(lambda: not any(node.sees_all_active(REPLICAS) for node in cluster[1:]))
-    cluster[0].start()
-    wait_until_recovered(cluster)
-    # Once the first node has what it missed, all others may go, until it is its turn again.
-    for node in cluster[1:]:
-        node.kill()
-        await check_answers(words, vectors, log, errors=True)
-        node.start()
+    with text_index(site) as words, vector_index(site) as vectors:
+        log = varied_log(100)
+        words.catch_up(log)
+        vectors.catch_up(log)
+        cluster[0].kill()
+        await check_answers(words, vectors, log)
+        log.add("oak and lake", unit_vector(5))
+        words.catch_up(log)
+        vectors.catch_up(log)
+        await check_answers(words, vectors, log)
+        # started before the others have declared its replicas dead, the node would answer from them
+        wait_until(lambda: not any(node.sees_all_active(REPLICAS) for node in cluster[1:]))
+        cluster[0].start()
         wait_until_recovered(cluster)
-    assert {words.check(log).level, vectors.check(log).level} == {"ok"}
-    for index in (words, vectors):
-        index.delete()
-        index.close()
+        # Once the first node has what it missed, all others may go, until it is its turn again.
+        for node in cluster[1:]:
+            node.kill()
+            await check_answers(words, vectors, log, errors=True)
+            node.start()
+            wait_until_recovered(cluster)
+        assert {words.check(log).level, vectors.check(log).level} == {"ok"}
 
 
 async def test_a_node_is_killed_and_comes_back(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from qdrant_client import models
 
-from lagotto.indexes import remote
+from lagotto.indexes import pushdown, remote
 from lagotto.indexes.base import ChunkKeys, Finding
 from lagotto.indexes.qdrant import driver, open_qdrant_text
 from lagotto.indexes.qdrant import text as text_module
@@ -25,12 +25,8 @@ from lagotto.testing.indexes import (
     sample_log,
     unit_vector,
 )
-from tests.indexes.qdrant.inside import (
-    collection_of,
-    collections_on,
-    server_of,
-    state_of,
-)
+from tests.indexes.qdrant.inside import collection_of, collections_on, server_of, state_of
+from tests.indexes.remote_contract import latest
 
 LAKE = TextQuery(((Term("lake"),),))
 
@@ -101,9 +97,7 @@ async def test_an_index_that_lost_points_is_noticed_and_rebuilt(
     assert "7 chunks instead of 8" in finding.what
     text.compact(log)
     assert text.check(log).level == "ok"
-    latest = text.latest(log)
-    assert latest is not None
-    assert await latest.frequencies([Word(("dog",))]) == [2]
+    assert await latest(text, log).frequencies([Word(("dog",))]) == [2]
 
 
 @pytest.mark.parametrize("compared", [1, 3, 10_000])
@@ -251,7 +245,7 @@ async def test_many_ranges(text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatc
 def test_no_more_fields_are_indexed_than_wanted(
     vectors: RemoteVectorIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "MOST_FIELDS", 5)
+    monkeypatch.setattr(pushdown, "MOST_FIELDS", 5)
     log = MemoryChangeLog()
     log.add("", unit_vector(1), fields={f"n{number}": (number,) for number in range(4)})
     log.add("", unit_vector(2), fields={f"n{number}": (number,) for number in range(8)})

@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 from tantivy import Index, SchemaBuilder
 
-from lagotto.errors import (
-    IndexDamagedError,
-    StoreBusyError,
-)
+from lagotto.errors import IndexDamagedError, StoreBusyError
 from lagotto.indexes.base import LogPosition
 from lagotto.indexes.tantivy.index import (
     SEGMENT_FILES,

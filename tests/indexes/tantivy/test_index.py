@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lagotto.errors import IndexDamagedError, StoreError, StoreFullError, StoreReadOnlyError
 from lagotto.indexes.base import FilterKeys
 from lagotto.indexes.folder import IndexFolder, file_errors
+from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.tantivy import index as text_index
 from lagotto.indexes.tantivy import search as searching
 from lagotto.indexes.tantivy.index import (
@@ -22,12 +23,11 @@ from lagotto.indexes.tantivy.index import (
     TantivyIndex,
     TantivyMeta,
     TantivyWriter,
-    open_tantivy,
     step_size,
 )
 from lagotto.indexes.tantivy.search import TantivySnapshot, tantivy_errors
 from lagotto.indexes.text_query import Phrase, Term, TextQuery, Word
-from lagotto.testing.indexes import MemoryChangeLog, embedded_site
+from lagotto.testing.indexes import MemoryChangeLog, caught_up, embedded_site
 from tests.indexes.tantivy.written import search, write
 
 
@@ -88,7 +88,7 @@ def test_eight_steps_become_one_segment(tmp_path: Path) -> None:
 def test_small_segments_are_merged_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only once there are eight of them."""
     monkeypatch.setattr(text_index, "LEAST_MERGED", 20)
-    log, index = MemoryChangeLog(), open_tantivy(embedded_site(tmp_path))
+    log, index = MemoryChangeLog(), TantivyIndex(embedded_site(tmp_path))
     writer = index._opened()
     segments = []
     for step in range(9):
@@ -102,8 +102,7 @@ def test_small_segments_are_merged_in_time(tmp_path: Path, monkeypatch: pytest.M
     log.remove(1)  # what was removed has no part of its own
     for number in range(20):
         log.add(f"word and another{number}", language="en")
-    found = index.catch_up(log)
-    assert found is not None
+    index.catch_up(log)
     assert len(search(writer.snapshot, TextQuery(((Term("word"),),)), 999)) == 199
 
 
@@ -146,7 +145,7 @@ async def test_one_search_answers_where_few_chunks_hold_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All hits of each query are seen, so that other chunks are scored without another search."""
-    index = open_tantivy(embedded_site(tmp_path))
+    index = TantivyIndex(embedded_site(tmp_path))
     log = MemoryChangeLog()
     for number in range(1, 41):
         log.add("oak " * (number % 3) + f"dog {number}")
@@ -181,11 +180,10 @@ async def test_a_rare_phrase_is_found_without_looking_for_the_keys_of_a_filter(
     tmp_path: Path,
 ) -> None:
     """No more chunks hold it than the rarest of its words, in each of its variants."""
-    index, log = open_tantivy(embedded_site(tmp_path)), MemoryChangeLog()
+    index, log = TantivyIndex(embedded_site(tmp_path)), MemoryChangeLog()
     for number in range(1, 101):
         log.add(f"err {number}" if number % 30 else "err 4012 seen twice")
-    snapshot = index.catch_up(log)
-    assert snapshot is not None
+    snapshot = caught_up(index, log)
     allowed = FilterKeys(np.array([60, 61, 62, 63, 90]))
     phrase = Phrase((("err", "4012"), ("seen", "twice"), ("err", "none")))
     words = TextQuery(((Term("err"),), (Term("4012"),)), phrase)
@@ -203,9 +201,9 @@ def test_a_counted_term_gives_the_mean_length(tmp_path: Path) -> None:
     index = TantivyWriter(tmp_path)
     write(index, 0, 1, added=[(1, ["dog"]), (2, ["dog", "oak", "elm"])])
     snapshot = index.snapshot
-    assert snapshot.known_term.text is None
+    assert snapshot.cache.term is None
     assert snapshot.document_frequency(Word(("yew", "oak"))) == 1
-    assert snapshot.known_term.text == "oak"
+    assert snapshot.cache.term == "oak"
     assert snapshot.mean_length == 2
 
 
@@ -213,12 +211,11 @@ async def test_terms_are_looked_up_once_for_a_filter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(searching, "MOST_CACHED", 3)
-    index = open_tantivy(embedded_site(tmp_path))
+    index = TantivyIndex(embedded_site(tmp_path))
     log = MemoryChangeLog()
     for text in ("dog oak", "dog elm", "ash"):
         log.add(text)
-    snapshot = index.catch_up(log)
-    assert snapshot is not None
+    snapshot = caught_up(index, log)
     asked: list[list[str]] = []
     present = TantivySnapshot.present
 
@@ -245,7 +242,7 @@ async def test_terms_are_looked_up_once_for_a_filter(
 def test_an_index_with_more_than_a_fifth_removed_is_rebuilt(
     tmp_path: Path, removed: int, rebuilt: bool
 ) -> None:
-    log, index = MemoryChangeLog(), open_tantivy(embedded_site(tmp_path))
+    log, index = MemoryChangeLog(), TantivyIndex(embedded_site(tmp_path))
     for number in range(20):
         log.add(f"word {number}", language="en")
     index.catch_up(log)
@@ -262,9 +259,9 @@ def half_made(tmp_path: Path) -> TantivyIndex:
     """An index whose folder is there, and not yet its files."""
     indexes = IndexFolder.beside(tmp_path / "kb.db", base_id="a" * 32)
     indexes.claim()
-    folder = indexes.path / "text-1"
-    folder.mkdir()
-    return TantivyIndex(folder, indexes=indexes, timeout=0.2)
+    index = TantivyIndex(IndexSite("a" * 32, timeout=0.2, indexes=indexes))
+    index.folder.mkdir()
+    return index
 
 
 def test_a_half_made_index_is_checked_when_its_writer_has_finished(

@@ -19,8 +19,8 @@ def write(
     owners: Mapping[int, int] | None = None,
 ) -> None:
     """Apply the changes after `since` up to `seq` in one commit."""
-    chunks = {key: " ".join(terms) for key, terms in added}
-    index.apply([Batch(chunks, removed, since, LogPosition(seq, 0), owners or {})])
+    chunks = {key: ((owners or {}).get(key, key), " ".join(terms)) for key, terms in added}
+    index.apply([Batch(chunks, removed, since, LogPosition(seq, 0))])
 
 
 def search(

@@ -50,9 +50,7 @@ def made(size: int) -> VectorMatrix:
 
 
 def load(folder: Path, *, model_id: str = "m", dimension: int = 16) -> VectorMatrix:
-    found = VectorMatrix.load(folder, model_id=model_id, dimension=dimension, tuning=SKETCHED)
-    assert found is not None
-    return found
+    return VectorMatrix(model_id, dimension=dimension, tuning=SKETCHED, folder=folder)
 
 
 def is_whole(index: VectorMatrix, *, sizes: set[int]) -> bool:

@@ -67,10 +67,8 @@ class IndexMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.saves)
     @rule()
     def open_again(self) -> None:
-        loaded = VectorMatrix.load(
-            Path(self.folder.name), model_id="m", dimension=5, tuning=self.tuning
-        )
-        assert loaded is not None
+        folder = Path(self.folder.name)
+        loaded = VectorMatrix("m", dimension=5, tuning=self.tuning, folder=folder)
         assert loaded.saved == LogPosition(self.saves, 0)
         self.index, self.rows = loaded, dict(self.saved)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lagotto.errors import IndexDamagedError
-from lagotto.indexes.base import LogPosition
+from lagotto.indexes.base import START, LogPosition
 from lagotto.indexes.vectors import files
 from lagotto.indexes.vectors.files import Generation
 from lagotto.indexes.vectors.index import VectorMatrix
@@ -33,7 +33,9 @@ def test_what_is_saved_is_loaded(tmp_path: Path, size: int) -> None:
 
 def test_where_nothing_was_saved_nothing_is_loaded(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
-        assert VectorMatrix.load(folder, model_id="m", dimension=16) is None
+        loaded = load(folder)
+        assert loaded.saved == START
+        assert len(loaded.snapshot) == 0
 
 
 def test_saving_leaves_one_generation_with_its_files(saved: Path) -> None:

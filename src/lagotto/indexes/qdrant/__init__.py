@@ -6,6 +6,7 @@ of a RemoteIndex, `text.py` the text index.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from lagotto.errors import ConfigError
@@ -39,10 +40,8 @@ def open_qdrant_vectors(site: IndexSite, *, model_id: str, dimension: int) -> Re
 
 
 def _need_client() -> None:
-    try:
-        import qdrant_client  # noqa: F401
-    except ImportError as exc:
+    if find_spec("qdrant_client") is None:
         raise ConfigError(
             "an index on Qdrant needs the package qdrant-client; "
             "install it with: pip install 'lagotto[qdrant]'"
-        ) from exc
+        )

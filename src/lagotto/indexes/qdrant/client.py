@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import random
 import re
 import threading
 import time
@@ -27,6 +26,7 @@ from lagotto._internal.concurrency import checkpoint
 from lagotto._internal.registry import did_you_mean
 from lagotto.errors import ConfigError, IndexUnavailableError
 from lagotto.indexes.remote import MissingEpochError
+from lagotto.models.http import RetryPolicy
 
 T = TypeVar("T")
 
@@ -53,7 +53,6 @@ class NodeAddress(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As an address has it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -174,8 +173,7 @@ def _number(name: str, text: str) -> int:
 OLDEST_SERVER = (1, 13)
 """Older servers ignore what they do not know, such as exact facets, instead of refusing it."""
 
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 2.0  # seconds between two attempts
+PAUSES = RetryPolicy(pause=0.05, longest_pause=2.0)
 SEARCH_SECONDS = 2.0  # for which a search asks again before it goes on without the index
 REST_SECONDS = 5.0  # after which searches ask a server more than once again that did not answer
 CHANNEL = {
@@ -189,18 +187,9 @@ CHANNEL = {
 """gRPC would try to reach a server that was restarted only every two minutes, and wait for one that
 vanished or hangs until the time is up, instead of asking whether it is still there."""
 
-_TRANSIENT = frozenset(
-    {
-        grpc.StatusCode.UNAVAILABLE,
-        grpc.StatusCode.DEADLINE_EXCEEDED,
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
-        grpc.StatusCode.ABORTED,
-        grpc.StatusCode.INTERNAL,
-    }
-)
-"""A server that starts, is overloaded, or misses a part of its cluster."""
+_TRANSIENT = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED", "INTERNAL"}
+"""Status codes of a server that starts, is overloaded, or misses a part of its cluster."""
 
-_REFUSED = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
 _VERSION = re.compile(r"(?<!\d)(\d++)\.(\d++)")
 
 
@@ -234,7 +223,7 @@ class QdrantServer:
         if seconds is not None and time.monotonic() < self._rests_until:
             limit, others = 0.0, 0
         last = time.monotonic() + limit
-        pause = FIRST_PAUSE
+        failures = 0
         while True:
             node, client = self._node, None
             try:
@@ -247,13 +236,14 @@ class QdrantServer:
                     f"the connection to the Qdrant server {self.address.shown} was closed"
                 ) from exc
             except (grpc.RpcError, ApiException) as exc:
-                transient = not isinstance(exc, grpc.RpcError) or exc.code() in _TRANSIENT
+                transient = not isinstance(exc, grpc.RpcError) or exc.code().name in _TRANSIENT
                 if transient:
                     self._leave(node)
                     if others > 0:
                         others -= 1
                         continue
-                wait = pause * random.uniform(0.5, 1.0)
+                failures += 1
+                wait = PAUSES.wait(failures)
                 if not transient or time.monotonic() + wait > last:
                     if seconds is not None and transient:
                         self._rests_until = time.monotonic() + REST_SECONDS
@@ -261,7 +251,6 @@ class QdrantServer:
                     raise self._translated(exc, transient=transient) from None
             checkpoint()
             time.sleep(wait)
-            pause = min(2 * pause, LONGEST_PAUSE)
 
     def call(self, method: str, *arguments: object, **options: object) -> Any:
         """Call a method of the client; see `ask`."""
@@ -323,17 +312,17 @@ class QdrantServer:
             )
 
     def _translated(self, exc: Exception, *, transient: bool) -> IndexUnavailableError:
-        code, what, where = None, type(exc).__name__, self.address.shown
+        code, what, where = "", type(exc).__name__, self.address.shown
         if isinstance(exc, grpc.RpcError):
-            code = exc.code()
-            what = f"{exc.details() or 'no details'} ({code.name})"
+            code = exc.code().name
+            what = f"{exc.details() or 'no details'} ({code})"
             if key := os.environ.get(API_KEY):
                 what = what.replace(key, "***")
-        if code == grpc.StatusCode.NOT_FOUND:
+        if code == "NOT_FOUND":
             return MissingEpochError(f"Qdrant server {where}: {what}; search again")
         if "already exists" in what:
             return ExistsError(f"Qdrant server {where}: {what}")
-        if code in _REFUSED:
+        if code in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
             return IndexUnavailableError(
                 f"the Qdrant server {where} refuses access: {what}; set {API_KEY} to a valid key"
             )

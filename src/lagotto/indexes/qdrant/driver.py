@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from operator import methodcaller
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -23,7 +23,7 @@ from qdrant_client.conversions.conversion import RestToGrpc
 
 from lagotto._internal.concurrency import checkpoint, give_way, in_thread
 from lagotto.documents import Vector, digest
-from lagotto.indexes.base import ChangeLog, ChunkKeys, Hits, sampled_ranges
+from lagotto.indexes.base import ChangeLog, ChunkKeys, Hits, batches, sampled_ranges
 from lagotto.indexes.pushdown import AnyOf, Condition, Joined, Payload
 from lagotto.indexes.qdrant.client import ExistsError, QdrantServer, parse_address
 from lagotto.indexes.registry import IndexSite
@@ -35,11 +35,8 @@ from lagotto.indexes.remote import (
     RemoteIndex,
     RemoteState,
     Writes,
-    expected_points,
 )
 from lagotto.request_context import time_left
-
-T = TypeVar("T")
 
 POINTS_PER_WRITE = 250  # points or ids in a request that writes
 MOST_KEYS = 10_000  # keys in a condition
@@ -54,6 +51,7 @@ KEY, REMOVED, FIELDS, STATE = "key", "removed", "f", "state"
 
 TENANT = "k_collection"  # the field by which a server keeps points together
 SPARSE = "text"  # the name of a sparse vector
+TERMS = "terms"  # the payload name of the terms that a chunk has, each once
 ALL_SHARDS = "state"
 """A shard key without points: nothing can be indexed in a collection without any."""
 
@@ -61,24 +59,18 @@ ORDERING = models.WriteOrdering.MEDIUM
 
 
 class QdrantDriver(RemoteDriver):
-    """The points of an index, with dense vectors of a dimension or sparse ones, and its state.
-
-    `keywords` are payload names with an index from the beginning.
-    """
+    """The points of an index, with dense vectors of a dimension or sparse ones, and its state."""
 
     kind = "qdrant"
     deepest = 2**31
 
-    def __init__(
-        self, site: IndexSite, name: str, *, dimension: int | None, keywords: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, site: IndexSite, name: str, *, dimension: int | None) -> None:
         self.server = QdrantServer(parse_address(site.address), timeout=site.timeout)
         self.shown = self.server.address.shown
         self.name = self.server.address.name(name)
         self._states = self.server.address.name("states")
         self._id = str(UUID(digest(self.name)))
         self._dimension = dimension
-        self._keywords = keywords
         self._shard_keys: dict[str, frozenset[str]] = {}
 
     def collection(self, epoch: str) -> str:
@@ -127,8 +119,8 @@ class QdrantDriver(RemoteDriver):
             self._make("create_shard_key", name, ALL_SHARDS)
         for number in (KEY, REMOVED):
             self._index(name, number, models.PayloadSchemaType.INTEGER)
-        for keyword in self._keywords:
-            self._index(name, keyword, models.PayloadSchemaType.KEYWORD)
+        if self._dimension is None:
+            self._index(name, TERMS, models.PayloadSchemaType.KEYWORD)
 
     def _create(self, name: str, **options: Any) -> None:
         address = self.server.address
@@ -208,9 +200,8 @@ class QdrantDriver(RemoteDriver):
         state = replace(state, removals=True)
         chunks = length = 0
         for some in batches(keys.tolist(), POINTS_PER_WRITE):
-            page: dict[str, Any] = {"limit": len(some), "with_payload": ["length"]}
-            where = visible(state, by_keys(some))
-            points, _ = self.server.call("scroll", name, where, **page)
+            where, read = visible(state, by_keys(some)), ["length"]
+            points, _ = self.server.call("scroll", name, where, limit=len(some), with_payload=read)
             chunks += len(points)
             length += sum(int((point.payload or {}).get("length", 0)) for point in points)
             # the least number stays, whichever updater marks a point first
@@ -223,7 +214,7 @@ class QdrantDriver(RemoteDriver):
     def delete_points(self, state: RemoteState, keys: ChunkKeys) -> None:
         shards = self._all_shards(state.epoch)
         for some in batches(keys.tolist(), MOST_KEYS):
-            ids = models.PointIdsList(points=list(some))
+            ids = models.PointIdsList(points=some)
             self._write(state.epoch, "delete", ids, shard_key_selector=shards)
 
     def _write(self, epoch: str, method: str, *changes: object, **options: object) -> None:
@@ -315,8 +306,9 @@ class QdrantDriver(RemoteDriver):
         ranges = sampled_ranges(
             changes, state.chunks, most=CHUNKS_COMPARED, at_once=POINTS_PER_WRITE
         )
-        expected = (expected_points(index, state, changes, *each) for each in ranges)
-        altered = sum(self._altered(state, points) for points in expected)
+        altered = sum(
+            self._altered(state, index.expected_points(state, changes, *each)) for each in ranges
+        )
         return f"has {altered} chunks that are not what the base has" if altered else ""
 
     def _differences(
@@ -344,11 +336,9 @@ class QdrantDriver(RemoteDriver):
     ) -> Iterator[ChunkKeys]:
         """The keys after one of all points that meet a condition, ascending, page by page."""
         name = self.collection(state.epoch)
-        page = dict[str, Any](limit=size, with_payload=False)
         while True:
-            points, _ = (ask or self.server.ask)(
-                methodcaller("scroll", name, where, offset=after + 1, **page)
-            )
+            page = {"limit": size, "offset": after + 1, "with_payload": False}
+            points, _ = (ask or self.server.ask)(methodcaller("scroll", name, where, **page))
             if points:
                 yield np.array([point.id for point in points], np.int64)
             if len(points) < size:
@@ -358,8 +348,8 @@ class QdrantDriver(RemoteDriver):
     def _altered(self, state: RemoteState, points: Sequence[Point]) -> int:
         certain = {point.key: point for point in points if point.certain}
         name, where = self.collection(state.epoch), visible(state, by_keys([*certain]))
-        page: dict[str, Any] = {"limit": max(1, len(certain)), "with_vectors": True}
-        stored, _ = self.server.call("scroll", name, where, **page)
+        limit = max(1, len(certain))
+        stored, _ = self.server.call("scroll", name, where, limit=limit, with_vectors=True)
         checkpoint()
         return sum(not _equals(certain[int(each.id)], each) for each in stored)
 
@@ -403,7 +393,6 @@ _INT8 = models.ScalarQuantization(
 
 
 def condition(where: Condition) -> models.Condition:
-    """A condition on the fields of points as the server has them."""
     if isinstance(where, Joined):
         parts = [condition(part) for part in where.parts]
         return models.Filter(must=parts) if where.operator == "and" else models.Filter(should=parts)
@@ -423,7 +412,6 @@ def _next_to(number: float | None, direction: float) -> float | None:
 
 
 def by_keys(keys: Sequence[int]) -> models.Condition:
-    """Points with one of the keys."""
     return models.HasIdCondition(has_id=list(keys))
 
 
@@ -477,7 +465,6 @@ def _stored(point: Point) -> grpc.PointStruct:
 
 
 def sparse_vector(weights: Mapping[int, float]) -> grpc.SparseVector:
-    """Weights by dimension as they are sent."""
     return grpc.SparseVector(indices=weights, values=weights.values())
 
 
@@ -497,9 +484,3 @@ def _equals(point: Point, stored: models.Record) -> bool:
     if payload != _payload(point) or ours.keys() != theirs.keys():
         return False
     return np.allclose([*ours.values()], [theirs[index] for index in ours], rtol=FLOAT_TOLERANCE)
-
-
-def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """The items, at most `size` at a time."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

@@ -8,6 +8,7 @@ record and scores them, until no other chunk can be among the best.
 from __future__ import annotations
 
 import asyncio
+import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from qdrant_client import grpc, models
 
 from lagotto._internal.concurrency import checkpoint, in_thread
 from lagotto.documents import storable
+from lagotto.indexes import bm25
 from lagotto.indexes.base import (
     NO_HITS,
     ChangeLog,
@@ -30,38 +32,20 @@ from lagotto.indexes.base import (
     ChunkText,
     FilterKeys,
     Hits,
-    IndexRole,
     TextIndex,
     TextSnapshot,
     TextStatistics,
     are_among,
+    batches,
+    depths,
     is_of,
     kth_greatest,
     merge_hits,
     top_k,
 )
-from lagotto.indexes.bm25 import (
-    K1,
-    AtPosition,
-    B,
-    CountedTerms,
-    VocabularyCache,
-    idf,
-    term_weight,
-    text_score,
-)
 from lagotto.indexes.pushdown import collections_of, superset_condition
-from lagotto.indexes.qdrant.driver import (
-    MOST_KEYS,
-    SPARSE,
-    QdrantDriver,
-    batches,
-    by_keys,
-    condition,
-    seen,
-    sparse_vector,
-    visible,
-)
+from lagotto.indexes.qdrant import driver
+from lagotto.indexes.qdrant.driver import QdrantDriver
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.remote import Point, RemoteIndex, RemoteState
 from lagotto.indexes.text_query import (
@@ -80,7 +64,6 @@ from lagotto.indexes.text_query import (
 from lagotto.request_context import time_left
 from lagotto.terms.vocabulary import Vocabulary
 
-TERMS = "terms"  # the payload name of the terms that a chunk has, each once
 ROUNDING = 1.0001
 """The server adds 32-bit floats: relative errors far below this, for any number of words."""
 
@@ -101,16 +84,11 @@ reads many more chunks than it returns: the collection is built again."""
 
 
 class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
-    """A TextIndex on a Qdrant server."""
-
-    role: IndexRole = "text"
-    label = "text"
-
     def __init__(self, site: IndexSite, name: str) -> None:
-        self.qdrant = QdrantDriver(site, name, dimension=None, keywords=(TERMS,))
+        self.qdrant = QdrantDriver(site, name, dimension=None)
         super().__init__(self.qdrant, timeout=site.timeout)
-        self.terms, self.vocabulary = AtPosition[list[str]](), VocabularyCache()
-        self.counted = AtPosition[dict[Word, int]]()
+        self.terms, self.vocabulary = bm25.AtPosition[list[str]](), bm25.VocabularyCache()
+        self.counted = bm25.AtPosition[dict[Word, int]]()
 
     def added(self, changes: ChangeLog, start: int, stop: int) -> Sequence[ChunkText]:
         return changes.added_texts(start, stop)
@@ -124,7 +102,7 @@ class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
         return Point(
             source.key,
             chunk_weights(counted.counts, length=length, mean=state.mean),
-            {TERMS: sorted(counted.counts), "length": length},
+            {driver.TERMS: sorted(counted.counts), "length": length},
             length=length,
             # of unknown language: which one stood in for it was decided when the chunk came
             certain=source.detected is not None,
@@ -136,7 +114,7 @@ class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
     def _mean(self, changes: ChangeLog) -> float:
         """The mean length by the points that are written again, or by a sample of the chunks."""
         state = self._state
-        if state is not None and state.chunks and is_of(changes, state.last.position):
+        if state.chunks and is_of(changes, state.last.position):
             return state.mean_length
         return _estimated_mean(changes)
 
@@ -184,15 +162,15 @@ class QdrantText(TextSnapshot):
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         known: Mapping[int, float] = {}
         if any(query.words):
-            known = await self._exact(await self._scoring(query), np.unique(keys))
+            known = await self._exact(query, await self._idfs(query), np.unique(keys))
         return np.array([known.get(key, 0.0) for key in keys.tolist()], np.float32)
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
         where, exact = await self._condition(match)
         parts = [np.empty(0, np.int64)]
         filters = (
-            visible(self._state, where, by_keys(some))
-            for some in batches(among.tolist(), MOST_KEYS)
+            driver.visible(self._state, where, driver.by_keys(some))
+            for some in batches(among.tolist(), driver.MOST_KEYS)
         )
         async for keys in self._scrolled(filters):
             parts.append(keys if exact else await self._holding(match, keys))
@@ -218,7 +196,7 @@ class QdrantText(TextSnapshot):
     async def _count(self, word: Word) -> int:
         if not word.terms:
             return 0
-        wanted = visible(self._state, holding(word.terms))
+        wanted = driver.visible(self._state, holding(word.terms))
         question = methodcaller("count", self._collection, wanted)
         answer = await in_thread(self._server.ask_briefly, question, time_left())
         return int(answer.count)
@@ -232,8 +210,9 @@ class QdrantText(TextSnapshot):
         """All terms of the index, in order."""
 
         def read() -> list[str]:
-            wanted = {"facet_filter": visible(self._state), "limit": MOST_TERMS, "exact": True}
-            answer = self._server.call("facet", self._collection, TERMS, **wanted)
+            where = driver.visible(self._state)
+            options = {"facet_filter": where, "limit": MOST_TERMS, "exact": True}
+            answer = self._server.call("facet", self._collection, driver.TERMS, **options)
             return sorted(str(hit.value) for hit in answer.hits)
 
         return self._index.terms.at(self.position, read)
@@ -243,32 +222,27 @@ class QdrantText(TextSnapshot):
 
     async def _ranked(self, query: TextQuery, k: int, points: AllowedPoints) -> Hits:
         """The best chunks of those that hold one of the words."""
-        scoring = await self._scoring(query)
         where = None if query.where is None else (await self._condition(query.where)).condition
         most = None if points.keys is None or points.few else len(points.keys)
-        selection = seen(self._state, where, points.condition)
-        hits = await self._best(scoring, k, points, selection, most=most)
+        hits = await self._best(query, k, points, [where, points.condition], most=most)
         if hits is not None:
             return hits
-        parts = []
-        for some in points.by_keys():
-            selection = seen(self._state, where, some)
-            parts.append(await self._best(scoring, k, points, selection, most=None) or NO_HITS)
-        return merge_hits(parts, k=k)
+        parts = [await self._best(query, k, points, [where, some]) for some in points.by_keys()]
+        return merge_hits([part or NO_HITS for part in parts], k=k)
 
     async def _best(
         self,
-        scoring: Scoring,
+        query: TextQuery,
         k: int,
         points: AllowedPoints,
-        where: models.Filter | None,
+        where: Sequence[models.Condition | None],
         *,
-        most: int | None,
+        most: int | None = None,
     ) -> Hits | None:
-        """The best chunks under a condition, exactly; None if more than `most` had to be seen."""
-        state = self._state
-        bound = score_bound(longest=state.longest, mean=scoring.mean, fixed_mean=state.mean)
-        weights = sparse_vector(query_weights(scoring.query.words, scoring.idfs))
+        """The best chunks under conditions, exactly; None if more than `most` had to be seen."""
+        state, idfs = self._state, await self._idfs(query)
+        bound = score_bound(longest=state.longest, mean=state.mean_length, fixed_mean=state.mean)
+        weights = driver.sparse_vector(query_weights(query.words, idfs))
         scored: dict[int, float] = {}
         known: set[int] = set()
 
@@ -276,13 +250,13 @@ class QdrantText(TextSnapshot):
             """Whether no chunk of this product or less can be one of the best."""
             return len(scored) >= k and bool(kth_greatest(_scores(scored), k) > bound * product)
 
-        depth = 2 * k + 32
-        while True:
+        first = 2 * k + 32
+        for depth in depths(first, math.inf if most is None else max(first, most) + 1):
             proposed = await self._driver.nearest(
                 state,
                 grpc.VectorInput(sparse=weights),
-                using=SPARSE,
-                where=where,
+                using=driver.SPARSE,
+                where=driver.seen(state, *where),
                 limit=depth,
                 collections=points.collections,
             )
@@ -291,13 +265,12 @@ class QdrantText(TextSnapshot):
                     break
                 new = set(proposed.keys[start : start + k + 16].tolist()) - known
                 known |= new
-                scored |= await self._exact(scoring, points.within(np.array(sorted(new), np.int64)))
+                keys = points.within(np.array(sorted(new), np.int64))
+                scored |= await self._exact(query, idfs, keys)
             sure = len(proposed) > 0 and is_sure(float(proposed.scores[-1]))
             if sure or len(proposed) < depth or (depth > DEEPEST and len(scored) >= k):
                 return top_k(np.fromiter(scored, np.int64, len(scored)), _scores(scored), k)
-            depth *= 4
-            if most is not None and depth > most:
-                return None
+        return None
 
     async def _filled(self, match: Match, k: int, points: AllowedPoints, hits: Hits) -> Hits:
         """What was found, and chunks without any of the words for which the condition holds."""
@@ -305,7 +278,7 @@ class QdrantText(TextSnapshot):
         rest: list[int] = []
         missing = k - len(hits)
         conditions = [None] if points.keys is None else points.by_keys()
-        filters = (visible(self._state, where, some) for some in conditions)
+        filters = (driver.visible(self._state, where, some) for some in conditions)
         async for keys in self._scrolled(filters):
             new = keys[~are_among(keys, hits.keys)]
             rest += (await self._holding(match, new)).tolist()
@@ -329,7 +302,7 @@ class QdrantText(TextSnapshot):
         keys = allowed.keys[allowed.keys <= self._state.last.seq]
         collections = collections_of(allowed.where)
         if len(keys) <= MOST_KEYS_SENT:
-            return AllowedPoints(keys, by_keys(keys.tolist()), collections, few=True)
+            return AllowedPoints(keys, driver.by_keys(keys.tolist()), collections, few=True)
         where = superset_condition(allowed.where, self._state.fields)
         if where is None:
             return AllowedPoints(keys, None, collections)
@@ -341,20 +314,22 @@ class QdrantText(TextSnapshot):
         newer = newer[are_among(newer, keys)]
         if len(newer) > MOST_KEYS_SENT:
             return AllowedPoints(keys, None, collections)
-        either = [condition(where), *([by_keys(newer.tolist())] if len(newer) else [])]
+        either = [driver.condition(where), driver.by_keys(newer.tolist())]
         return AllowedPoints(keys, models.Filter(should=either), collections)
 
-    async def _scoring(self, query: TextQuery) -> Scoring:
+    async def _idfs(self, query: TextQuery) -> list[float]:
         having = await self.frequencies([as_word(word) for word in query.words])
-        state = self._state
-        idfs = [idf(number, count=max(state.chunks, number)) for number in having]
-        return Scoring(query, idfs, state.mean_length)
+        return [bm25.idf(number, count=max(self._state.chunks, number)) for number in having]
 
-    async def _exact(self, scoring: Scoring, keys: ChunkKeys) -> dict[int, float]:
+    async def _exact(
+        self, query: TextQuery, idfs: Sequence[float], keys: ChunkKeys
+    ) -> dict[int, float]:
         """The scores of those of `keys` that the record has and the query finds."""
-        query, idfs, mean = scoring
+        mean = self._state.mean_length
         return {
-            key: text_score(query.words, idfs, chunk.counts, length=len(chunk.terms), mean=mean)
+            key: bm25.text_score(
+                query.words, idfs, chunk.counts, length=len(chunk.terms), mean=mean
+            )
             for key, chunk in (await self._read(keys)).items()
             if chunk.found_by(query)
         }
@@ -364,7 +339,7 @@ class QdrantText(TextSnapshot):
         chunks = await self._read(keys)
         return np.array(sorted(key for key in chunks if holds(match, chunks[key].terms)), np.int64)
 
-    async def _read(self, keys: ChunkKeys) -> dict[int, CountedTerms]:
+    async def _read(self, keys: ChunkKeys) -> dict[int, bm25.CountedTerms]:
         """Those of `keys` that the record has at this position."""
         keys = keys[keys <= self._state.last.seq]
         if not len(keys):
@@ -373,9 +348,9 @@ class QdrantText(TextSnapshot):
         return await in_thread(lambda: {chunk.key: _counted(chunk) for chunk in chunks})
 
 
-def _counted(chunk: ChunkText) -> CountedTerms:
+def _counted(chunk: ChunkText) -> bm25.CountedTerms:
     checkpoint()
-    return CountedTerms.of(chunk.text, chunk.language)
+    return bm25.CountedTerms.of(chunk.text, chunk.language)
 
 
 class AllowedPoints(NamedTuple):
@@ -396,16 +371,8 @@ class AllowedPoints(NamedTuple):
 
     def by_keys(self) -> Iterator[models.Condition]:
         """Exact conditions that together hold for all of them."""
-        for some in batches([] if self.keys is None else self.keys.tolist(), MOST_KEYS):
-            yield by_keys(some)
-
-
-class Scoring(NamedTuple):
-    """What a query's exact scores are computed with."""
-
-    query: TextQuery
-    idfs: list[float]
-    mean: float
+        keys = [] if self.keys is None else self.keys.tolist()
+        return map(driver.by_keys, batches(keys, driver.MOST_KEYS))
 
 
 def _scores(scored: Mapping[int, float]) -> NDArray[np.float32]:
@@ -421,7 +388,8 @@ def chunk_weights(counts: Mapping[str, int], *, length: int, mean: float) -> dic
     """The vector of a chunk of `length` terms, given how often it holds each."""
     weights: dict[int, float] = defaultdict(float)
     for term, count in counts.items():
-        weights[dimension_of(term)] += term_weight(float(count), float(length), mean=mean, idf=1.0)
+        weight = bm25.term_weight(float(count), float(length), mean=mean, idf=1.0)
+        weights[dimension_of(term)] += weight
     return weights
 
 
@@ -439,12 +407,9 @@ def query_weights(words: Sequence[Sequence[Term]], idfs: Sequence[float]) -> dic
 
 def score_bound(*, longest: int, mean: float, fixed_mean: float) -> float:
     """The greatest ratio of an exact score to the product; see the module."""
-    weighted, exact = (1 + K1 * (1 - B + B * longest / some) for some in (fixed_mean, mean))
+    k1, b = bm25.K1, bm25.B
+    weighted, exact = (1 + k1 * (1 - b + b * longest / some) for some in (fixed_mean, mean))
     return max(1.0, weighted / exact) * ROUNDING
-
-
-Expand = Callable[[str], Iterable[str]]
-"""The terms of the index that begin with something."""
 
 
 class TermCondition(NamedTuple):
@@ -454,17 +419,17 @@ class TermCondition(NamedTuple):
     exact: bool
 
 
-EVERYTHING: models.Condition = models.Filter()
-
-
 def holding(terms: Iterable[str]) -> models.Condition:
     """Chunks that hold one of the terms."""
     wanted = sorted(set(map(storable, terms)))
-    return models.FieldCondition(key=TERMS, match=models.MatchAny(any=wanted))
+    return models.FieldCondition(key=driver.TERMS, match=models.MatchAny(any=wanted))
 
 
-def term_condition(match: Match, expand: Expand) -> TermCondition:
-    """The condition for a Match; the order of words is not stored, so phrases are not exact."""
+def term_condition(match: Match, expand: Callable[[str], Iterable[str]]) -> TermCondition:
+    """The condition for a Match; `expand` gives the terms of the index that begin with something.
+
+    The order of words is not stored, so phrases are not exact.
+    """
     if isinstance(match, Word):
         return TermCondition(holding(match.terms), exact=True)
     if isinstance(match, Prefix):
@@ -484,7 +449,7 @@ def term_condition(match: Match, expand: Expand) -> TermCondition:
         return TermCondition(joined, all(part.exact for part in parts))
     part = term_condition(match.part, expand)
     if not part.exact:  # what meets it need not hold it
-        return TermCondition(EVERYTHING, exact=False)
+        return TermCondition(models.Filter(), exact=False)
     return TermCondition(models.Filter(must_not=[part.condition]), exact=True)
 
 

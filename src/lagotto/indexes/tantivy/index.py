@@ -27,28 +27,14 @@ from lagotto.indexes.base import (
     Finding,
     LogPosition,
     TextIndex,
-    damaged_index,
-    index_state,
     is_of,
-    missing_index,
     note,
-    other_history,
     text_rules,
 )
-from lagotto.indexes.bm25 import VocabularyCache
-from lagotto.indexes.folder import IndexFolder, sync_folder, write_file
+from lagotto.indexes.folder import sync_folder, write_file
 from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.tantivy.search import (
-    DOCUMENT,
-    KEY,
-    TERMS,
-    HeldTerm,
-    TantivySnapshot,
-    TantivyText,
-    index_schema,
-    stored_length,
-    tantivy_errors,
-)
+from lagotto.indexes.tantivy import search
+from lagotto.indexes.tantivy.search import TantivySnapshot, TantivyText, TermCache, tantivy_errors
 from lagotto.terms import index_terms
 
 log = logging.getLogger(__name__)
@@ -64,17 +50,16 @@ class TantivyIndex(TextIndex[ChangeLog]):
     kind = "tantivy"
     folder: Path
 
-    def __init__(self, folder: Path, *, indexes: IndexFolder, timeout: float) -> None:
-        self.folder = folder
-        self._vocabularies = VocabularyCache()
-        self._indexes = indexes
-        self._timeout = timeout
+    def __init__(self, site: IndexSite) -> None:
+        self.folder = site.folder("text", text_rules())
+        self._indexes = site.own_folder
+        self._timeout = site.timeout
         self._index: TantivyWriter | None = None
         self._served: TantivySnapshot | None = None
         self._changing = threading.RLock()
 
     def stored_length(self, terms: int, /) -> int:
-        return stored_length(terms)
+        return search.stored_length(terms)
 
     @property
     def position(self) -> LogPosition:
@@ -99,14 +84,16 @@ class TantivyIndex(TextIndex[ChangeLog]):
         self._served = served
         return self._view(served, changes)
 
-    def _view(self, snapshot: TantivySnapshot, changes: ChangeLog) -> TantivyText:
-        def repaired(_: TantivySnapshot, problem: IndexDamagedError) -> TantivySnapshot:
-            with self._changing:
-                self._served = None
-                self._empty(DAMAGED, "text", problem)
-                return self._caught_up(changes)
+    def _repaired(
+        self, changes: ChangeLog, _: TantivySnapshot, damage: IndexDamagedError
+    ) -> TantivySnapshot:
+        with self._changing:
+            self._served = None
+            self._empty(DAMAGED, damage)
+            return self._caught_up(changes)
 
-        return TantivyText(snapshot, changes, vocabularies=self._vocabularies, repaired=repaired)
+    def _view(self, snapshot: TantivySnapshot, changes: ChangeLog) -> TantivyText:
+        return TantivyText(snapshot, changes, position=snapshot.position, repaired=self._repaired)
 
     def applied_seq(self, changes: ChangeLog) -> int:
         try:
@@ -121,7 +108,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
             index = self._opened()
             index.reload_if_changed()
             if index.snapshot.position == position:
-                self._empty(OTHER_HISTORY, "text")
+                self._empty(OTHER_HISTORY)
 
     def compact(self, changes: ChangeLog) -> None:
         """Rebuild the index if too many of its chunks are removed ones."""
@@ -143,7 +130,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
 
     def check(self, changes: ChangeLog) -> Finding:
         if not self.folder.exists():
-            return missing_index("text")
+            return self._missing()
         try:
             try:
                 position, meta = _verified(self.folder)
@@ -153,13 +140,13 @@ class TantivyIndex(TextIndex[ChangeLog]):
         except StoreBusyError as exc:
             return note(f"the text index is being written: {exc}")
         except StoreError as exc:
-            return damaged_index("text", exc) if self.folder.exists() else missing_index("text")
+            return self._damaged(exc) if self.folder.exists() else self._missing()
         if changes.token_at(position.seq) != position.token:
-            return other_history("text")
+            return self._of_other_history()
         if meta.dead > MOST_DEAD * meta.total:
             what = f"{meta.dead} of the {meta.total} chunks in the text index are removed"
             return note(what, "the next search rebuilds it")
-        return index_state("text", changes, position.seq, where=self.folder)
+        return self._progress(changes, position.seq, where=self.folder)
 
     def _caught_up(self, changes: ChangeLog) -> TantivySnapshot:
         """Step by step, so that other processes get the lock; mostly one step does all."""
@@ -173,7 +160,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
                     try:
                         snapshot = self._step(changes, size)
                     except IndexDamagedError as exc:
-                        self._empty(DAMAGED, "text", exc)
+                        self._empty(DAMAGED, exc)
                         snapshot = self._step(changes, size)
                 if snapshot.position.seq >= last:
                     return snapshot
@@ -185,7 +172,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
         if seq > changes.head.seq:
             return index.snapshot
         if changes.token_at(seq) != token:
-            self._empty(OTHER_HISTORY, "text")
+            self._empty(OTHER_HISTORY)
         index = self._opened()
         for start, stop in islice(changes.ranges(since=self.position.seq, at_once=size), 1):
             last = stop == changes.head.seq and stop - start >= LEAST_MERGED
@@ -220,14 +207,9 @@ class TantivyIndex(TextIndex[ChangeLog]):
         return self._index
 
     def _empty(self, why: str, *values: object) -> None:
-        log.warning(why, *values)
+        log.warning(why, self.label, *values)
         self._index = None
         self._indexes.delete(self.folder)
-
-
-def open_tantivy(site: IndexSite) -> TantivyIndex:
-    folder = site.folder("text", text_rules())
-    return TantivyIndex(folder, indexes=site.own_folder, timeout=site.timeout)
 
 
 def _verified(folder: Path) -> tuple[LogPosition, TantivyMeta]:
@@ -239,22 +221,19 @@ def _verified(folder: Path) -> tuple[LogPosition, TantivyMeta]:
 
 def _batches(changes: ChangeLog, start: int, stop: int, *, commits: int) -> list[Batch]:
     """A range of changes; with several commits, the last changes have one each."""
-    terms: dict[int, str] = {}
-    owners: dict[int, int] = {}
+    chunks: dict[int, tuple[int, str]] = {}
     for chunk in changes.added_texts(start, stop):
         checkpoint()
         give_way()
-        terms[chunk.key] = " ".join(index_terms(chunk.text, chunk.language))
-        owners[chunk.key] = chunk.document
+        chunks[chunk.key] = chunk.document, " ".join(index_terms(chunk.text, chunk.language))
     removed = changes.removed(start, stop).tolist()
     first = stop if removed else stop - commits + 1
     return [
         Batch(
-            {key: text for key, text in terms.items() if since < key <= seq},
+            {key: chunk for key, chunk in chunks.items() if since < key <= seq},
             removed,
             since,
             LogPosition(seq, changes.token_at(seq) or 0),
-            owners,
         )
         for since, seq in pairwise([start, *range(first, stop + 1)])
     ]
@@ -440,18 +419,17 @@ WRITER_HEAP = 100_000_000
 
 
 class Batch(NamedTuple):
-    """The changes after `since` up to `position`: the terms of chunks that come, keys that go.
+    """The changes after `since` up to `position`: chunks that come, keys that go.
 
-    A key that is there already is replaced. As another process may have come part of the way,
-    `removed` has to name all keys that went, even those that came after `since`. `owners` are the
-    documents of the chunks.
+    A chunk has its document and its terms; a key that is there already is replaced. As another
+    process may have come part of the way, `removed` has to name all keys that went, even those that
+    came after `since`.
     """
 
-    chunks: Mapping[int, str]
+    chunks: Mapping[int, tuple[int, str]]
     removed: Iterable[int]
     since: int
     position: LogPosition
-    owners: Mapping[int, int]
 
 
 class TantivyWriter:
@@ -468,13 +446,13 @@ class TantivyWriter:
         """Open the index in `folder`, or make an empty one."""
         self._folder = folder
         self._loading = threading.Lock()
-        self._known_term = HeldTerm()
+        self._cache = TermCache()
         self._seen: tuple[int, ...] = ()
         with tantivy_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             if (folder / ANNOUNCEMENT).exists() and not (folder / META).exists():
                 raise IndexDamagedError(f"the text index {folder} has lost {META}")
-            self._index = Index(index_schema(), str(folder))
+            self._index = Index(search.index_schema(), str(folder))
             self._index.config_reader("manual")
             check_files(folder)
         self.reload_if_changed()
@@ -518,7 +496,7 @@ class TantivyWriter:
                     position=position,
                     total=meta.total,
                     dead=meta.dead,
-                    known_term=self._known_term,
+                    cache=self._cache,
                 )
                 if seen == fingerprint(self._folder):  # no commit came in between
                     self.snapshot, self._seen = snapshot, seen
@@ -547,12 +525,12 @@ class TantivyWriter:
 
 def _change(writer: IndexWriter, batch: Batch, replaced: Iterable[int]) -> None:
     if keys := sorted(replaced):
-        writer.delete_documents_by_query(Query.term_set_query(index_schema(), KEY, keys))
-    for key, terms in batch.chunks.items():
+        gone = Query.term_set_query(search.index_schema(), search.KEY, keys)
+        writer.delete_documents_by_query(gone)
+    for key, (owner, terms) in batch.chunks.items():
         give_way()
         document = Document()
-        document.add_integer(KEY, key)
-        if key in batch.owners:
-            document.add_integer(DOCUMENT, batch.owners[key])
-        document.add_text(TERMS, terms)
+        document.add_integer(search.KEY, key)
+        document.add_integer(search.DOCUMENT, owner)
+        document.add_text(search.TERMS, terms)
         writer.add_document(document)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, reduce
@@ -27,9 +27,7 @@ from lagotto.errors import (
     native_panics,
 )
 from lagotto.indexes.base import (
-    IMMEDIATE_CHUNKS,
     NO_HITS,
-    ChangeLog,
     ChunkKeys,
     EmbeddedSnapshot,
     FilterKeys,
@@ -101,12 +99,11 @@ class TantivySnapshot:
     position: LogPosition
     total: int
     dead: int
-    known_term: HeldTerm
+    cache: TermCache
     _compiled: dict[TextQuery, Query] = field(default_factory=dict, repr=False)
     _frequencies: dict[Word, int] = field(default_factory=dict, repr=False)
 
-    @property
-    def count(self) -> int:
+    def __len__(self) -> int:
         """How many chunks can be found."""
         return int(self.searcher.num_docs)
 
@@ -117,15 +114,15 @@ class TantivySnapshot:
             for term in self._some_terms():
                 query = Query.term_query(index_schema(), TERMS, term, "freq")
                 for _, address in self.searcher.search(query, 1, count=False).hits:
-                    self.known_term.text = term
+                    self.cache.term = term
                     match = _MEAN_LENGTH.search(query.explain(self.searcher, address).to_json())
                     return float(match[1]) if match else None
         return None
 
     def _some_terms(self) -> Iterator[str]:
         """A term that an earlier snapshot held, and the most frequent one."""
-        if self.known_term.text is not None:
-            yield self.known_term.text
+        if self.cache.term is not None:
+            yield self.cache.term
         for term, _ in self.searcher.terms_with_prefix(TERMS, "", limit=1):
             yield term
 
@@ -198,10 +195,6 @@ class TantivySnapshot:
             counted = self.searcher.terms_with_prefix(TERMS, "", filter_query=live)
         return [term for term, _ in counted]
 
-    def frequencies(self, words: Sequence[Word]) -> list[int]:
-        """The document frequency of each word."""
-        return [self.document_frequency(word) for word in words]
-
     def document_frequency(self, word: Word) -> int:
         """How many chunks hold one of the word's terms."""
         known = self._frequencies.get(word)
@@ -217,8 +210,8 @@ class TantivySnapshot:
         terms = dict.fromkeys(map(storable, word.terms))
         frequencies = {term: self.searcher.doc_freq(TERMS, term) for term in terms}
         present = tuple(term for term, having in frequencies.items() if having)
-        if present and self.known_term.text is None:
-            self.known_term.text = present[0]
+        if present and self.cache.term is None:
+            self.cache.term = present[0]
         if len(present) < 2 and not self.dead:
             return sum(frequencies.values())
         wanted = match_query(Word(present))
@@ -248,7 +241,7 @@ class TantivySnapshot:
         pairs = [(term, having) for term, having in zip(word, frequencies, strict=True) if having]
         if len(pairs) < 2:
             return (pairs[0][0] if pairs else word[0],)
-        whole = idf(self.document_frequency(as_word(word)), count=self.count)
+        whole = idf(self.document_frequency(as_word(word)), count=len(self))
         return tuple(
             Term(term.text, term.weight * whole / idf(having, count=self.total))
             for term, having in pairs
@@ -257,7 +250,7 @@ class TantivySnapshot:
     def _first(self, match: Match, k: int, allowed: FilterKeys | None) -> Hits:
         """The k chunks with the least keys."""
         if allowed is None:
-            keys = self._in_order(match_query(match), min(k, self.count))
+            keys = self._in_order(match_query(match), min(k, len(self)))
         else:
             keys = self.matching(match, allowed.keys)[:k]
         return Hits(keys, np.zeros(len(keys), np.float32))
@@ -281,7 +274,7 @@ class TantivySnapshot:
             return sum(min(map(holders, terms)) for terms in match.variants if terms)
         if isinstance(match, Word):
             return sum(map(holders, set(match.terms)))
-        return self.count
+        return len(self)
 
     def _top(self, wanted: Query, k: int) -> SeenHits:
         """The best k; deeper than k as long as the last ones tie with something unseen."""
@@ -299,7 +292,7 @@ class TantivySnapshot:
         where it sees all hits, of which there are at most `most`.
         """
         needed = k + 3 * math.isqrt(k) + 1  # more than k, since chance is uneven
-        expected = needed * self.count // len(allowed.keys) + 16
+        expected = needed * len(self) // len(allowed.keys) + 16
         for depth in depths(min(expected, most + 1), _worth(allowed)):
             seen = self._within(wanted, k, depth, allowed.keys)
             if seen.sure:
@@ -313,11 +306,11 @@ class TantivySnapshot:
         self, wanted: Query, k: int, depth: int, allowed: ChunkKeys | None = None
     ) -> SeenHits:
         """The hits among the first `depth`."""
-        depth = max(1, min(depth, self.count))
+        depth = max(1, min(depth, len(self)))
         seen = self._best(wanted, depth)
         hits = seen if allowed is None else seen[are_among(seen.keys, allowed)]
         hits = top_k(hits.keys, hits.scores, len(hits))
-        whole = len(seen) < depth or depth == self.count
+        whole = len(seen) < depth or depth == len(self)
         sure = whole or (len(hits) >= k and bool(hits.scores[k - 1] > seen.scores[-1]))
         return SeenHits(hits, sure, whole)
 
@@ -342,26 +335,15 @@ class TantivySnapshot:
 
 
 class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
-    """A TextSnapshot of a tantivy index."""
-
-    def __init__(
-        self,
-        snapshot: TantivySnapshot,
-        changes: ChangeLog,
-        *,
-        vocabularies: VocabularyCache,
-        repaired: Callable[[TantivySnapshot, IndexDamagedError], TantivySnapshot],
-    ) -> None:
-        super().__init__(snapshot, changes, repaired=repaired)
-        self.position = snapshot.position
-        self.immediate = snapshot.count <= IMMEDIATE_CHUNKS
-        self._vocabularies = vocabularies
-        self._whole: dict[TextQuery, tuple[FilterKeys | None, Hits]] = {}
+    @cached_property
+    def _whole(self) -> dict[TextQuery, tuple[FilterKeys | None, Hits]]:
         """Queries of which all hits were seen, among the allowed chunks."""
+        return {}
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
-        brief = self._is_brief(query)
-        seen = await self._ask(TantivySnapshot.search, query, k, allowed, brief=brief)
+        seen = await self._ask(
+            lambda index: index.search(query, k, allowed), brief=self._is_brief(query)
+        )
         if seen.whole:
             self._whole[query] = allowed, seen.hits
         return seen.hits[:k]
@@ -370,7 +352,7 @@ class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
         allowed, hits = self._whole.get(query, (None, None))
         if hits is not None and (allowed is None or allowed.contains(keys).all()):
             return hits.scores_of(keys)
-        return await self._ask(TantivySnapshot.scores, query, keys, brief=self._is_brief(query))
+        return await self._ask(lambda index: index.scores(query, keys), brief=self._is_brief(query))
 
     async def present(self, terms: Sequence[str], allowed: FilterKeys, *, most: int) -> list[str]:
         if len(allowed.keys) > MOST_KEYS_LOOKED_UP:
@@ -379,7 +361,9 @@ class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
         known: dict[str, bool | None] = allowed.compiled.setdefault("tantivy terms", {})
         answers = {term: known.get(term) for term in terms}
         if new := [term for term, answer in answers.items() if answer is None]:
-            present = await self._ask(TantivySnapshot.present, new, allowed, brief=self.immediate)
+            present = await self._ask(
+                lambda index: index.present(new, allowed), brief=self.immediate
+            )
             answers |= dict.fromkeys(new, False) | dict.fromkeys(present, True)
             if len(known) >= MOST_CACHED:
                 known.clear()
@@ -390,16 +374,18 @@ class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
         return self.immediate and len(query.words) <= IMMEDIATE_WORDS
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
-        return await self._ask(TantivySnapshot.matching, match, among)
+        return await self._ask(lambda index: index.matching(match, among))
 
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
-        return await self._ask(TantivySnapshot.frequencies, words, brief=True)
+        return await self._ask(
+            lambda index: [index.document_frequency(word) for word in words], brief=True
+        )
 
     async def statistics(self) -> TextStatistics:
-        return TextStatistics(self.state.count, self.state.mean_length, stored_length)
+        return TextStatistics(len(self.state), self.state.mean_length, stored_length)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
-        known = self._vocabularies
+        known = self.state.cache.vocabularies
         ready = known.ready(self.position)
         if ready is not None and wanted.is_known(ready, words):
             return wanted.find_all(ready, words)  # in less time than changing threads takes
@@ -426,10 +412,14 @@ def _worth(allowed: FilterKeys) -> int:
 
 
 @dataclass
-class HeldTerm:
-    """A term that the index holds, kept for the next snapshots: finding one walks through all."""
+class TermCache:
+    """What a snapshot leaves to the next: a term that the index holds, and its vocabulary.
 
-    text: str | None = None
+    Finding either walks through all terms.
+    """
+
+    term: str | None = None
+    vocabularies: VocabularyCache = field(default_factory=VocabularyCache)
 
 
 def stored_length(terms: int) -> int:
@@ -479,7 +469,7 @@ def match_query(match: Match) -> Query:
         start = _special.sub(r"\\\g<0>", storable(match.start))
         return Query.regex_query(index_schema(), TERMS, f"{start}.*")
     if isinstance(match, Phrase):
-        return any_of(map(_phrase_query, filter(None, match.variants)))
+        return any_of(_holding(*terms) for terms in match.variants if terms)
     if isinstance(match, Either):
         return any_of(map(match_query, match.parts))
     # tantivy needs something to take the negative conditions away from
@@ -495,14 +485,12 @@ def match_query(match: Match) -> Query:
 _special = re.compile(r"[\\.+*?()|\[\]{}^$]")
 
 
-def _phrase_query(terms: Sequence[str]) -> Query:
-    if len(terms) == 1:
-        return _holding(terms[0])
-    return Query.phrase_query(index_schema(), TERMS, [storable(term) for term in terms])
-
-
-def _holding(term: str) -> Query:
-    return Query.term_query(index_schema(), TERMS, storable(term), "basic")
+def _holding(*terms: str) -> Query:
+    """The chunks that hold the terms one right after the other."""
+    some = list(map(storable, terms))
+    if len(some) == 1:
+        return Query.term_query(index_schema(), TERMS, some[0], "basic")
+    return Query.phrase_query(index_schema(), TERMS, [*some])
 
 
 def _having(field: str, keys: ChunkKeys) -> Query:
@@ -543,16 +531,14 @@ def tantivy_errors(folder: Path) -> Iterator[None]:
         number = int(match[1] or match[2]) if match else None
         if isinstance(exc, OSError):
             number = exc.errno
-        problem: Exception = IndexDamagedError(f"the text index {folder} is damaged: {exc}")
+        what = f"the text index {folder}"
         if number in NO_SPACE:
-            what = f"the text index {folder} can't grow: {exc}; free some disk space"
-            problem = StoreFullError(what)
-        elif number in NO_PERMISSION:
-            what = f"the text index {folder} can't be written: {exc}; check rights"
-            problem = StoreReadOnlyError(what)
-        elif number in _NO_RESOURCES:
-            problem = StoreError(f"the text index {folder} can't be used: {exc}; raise the limit")
-        raise problem from exc
+            raise StoreFullError(f"{what} can't grow: {exc}; free some disk space") from exc
+        if number in NO_PERMISSION:
+            raise StoreReadOnlyError(f"{what} can't be written: {exc}; check rights") from exc
+        if number in _NO_RESOURCES:
+            raise StoreError(f"{what} can't be used: {exc}; raise the limit") from exc
+        raise IndexDamagedError(f"{what} is damaged: {exc}") from exc
 
 
 _NUMBER = re.compile(r"os error (\d+)|Os \{ code: (\d+)")

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from pydantic import Field
 
 from lagotto.documents import Record
 from lagotto.errors import IndexDamagedError
-from lagotto.indexes.base import LogPosition
+from lagotto.indexes.base import START, LogPosition
 from lagotto.indexes.folder import file_errors, sync_folder, write_file
 from lagotto.indexes.vectors.rows import (
     MatrixSnapshot,
@@ -85,11 +85,8 @@ class SealedMeta(Record):
         return cls(meta=meta, checksum=zlib.crc32(meta.model_dump_json().encode()))
 
 
-class Generation(NamedTuple):
-    """A base as read from disk, and the position of its last change."""
-
-    base: VectorSegment
-    position: LogPosition
+Generation = tuple[VectorSegment, LogPosition]
+"""A base as read from disk, and the position of its last change."""
 
 
 def write_generation(
@@ -149,8 +146,8 @@ def _write_part(
     sync_folder(part)
 
 
-def read_newest(folder: Path, *, model_id: str, dimension: int) -> Generation | None:
-    """The newest complete generation; None if there is none.
+def read_newest(folder: Path, *, model_id: str, dimension: int) -> Generation:
+    """The newest complete generation, an empty one if there is none.
 
     Raises IndexDamagedError if all of them are damaged.
     """
@@ -163,7 +160,7 @@ def read_newest(folder: Path, *, model_id: str, dimension: int) -> Generation | 
             problems[untried[0]] = exc
     if problems:
         raise IndexDamagedError("; ".join(map(str, problems.values())))
-    return None
+    return VectorSegment.empty(dimension), START
 
 
 def read_generation(path: Path, *, model_id: str, dimension: int) -> Generation:
@@ -181,7 +178,7 @@ def read_generation(path: Path, *, model_id: str, dimension: int) -> Generation:
         for name, mark in meta.files.items():
             if Mark.of(path / name) != mark:
                 raise IndexDamagedError(f"{path / name} is damaged: wrong size or checksum")
-        return Generation(_mapped(path, meta), LogPosition(meta.stamp, meta.token))
+        return _mapped(path, meta), LogPosition(meta.stamp, meta.token)
     except (OSError, ValueError) as exc:
         raise IndexDamagedError(f"{path} can't be read: {exc}") from exc
 

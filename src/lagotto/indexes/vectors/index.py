@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from lagotto.documents import Vector, Vectors
 from lagotto.errors import IndexDamagedError, StoreBusyError, StoreDamagedError, StoreError
 from lagotto.indexes.base import (
     DAMAGED,
-    IMMEDIATE_CHUNKS,
     OTHER_HISTORY,
     START,
     ChangeLog,
@@ -24,18 +23,14 @@ from lagotto.indexes.base import (
     FilterKeys,
     Finding,
     Hits,
+    KeyedRows,
     LogPosition,
     VectorIndex,
     VectorSnapshot,
-    damaged_index,
-    index_state,
     is_of,
-    missing_index,
     ok,
-    other_history,
     problem,
 )
-from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.vectors.files import Generation, read_generation, read_newest, write_generation
 from lagotto.indexes.vectors.rows import MatrixSnapshot, RowLookup, VectorSegment, check_vectors
@@ -45,8 +40,6 @@ log = logging.getLogger(__name__)
 
 WORTH_SAVING = 1_000
 """Fewer new rows are faster to read from the database at the next start than to save now."""
-
-DAMAGED_RECORD = "restore the base from a backup, or add its documents to a new base"
 
 
 class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
@@ -60,11 +53,9 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
     folder: Path
     position = START
 
-    def __init__(
-        self, folder: Path, *, indexes: IndexFolder, model_id: str, dimension: int
-    ) -> None:
-        self.folder = folder
-        self._indexes = indexes
+    def __init__(self, site: IndexSite, *, model_id: str, dimension: int) -> None:
+        self.folder = site.folder("vectors", model_id)
+        self._indexes = site.own_folder
         self.model_id = model_id
         self.dimension = dimension
         self._rows: VectorMatrix | None = None
@@ -75,22 +66,26 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
             rows = self._caught_up(changes)
             if self.position != changes.head:
                 return None
-            return EmbeddedVectors(self, rows.snapshot, changes)
+            return EmbeddedVectors(
+                rows.snapshot, changes, position=self.position, repaired=self.repaired
+            )
 
     def applied_seq(self, changes: ChangeLog) -> int:
         position = self.position
         if position == START:
             try:
-                saved = read_newest(self.folder, model_id=self.model_id, dimension=self.dimension)
+                _, position = self._newest()
             except IndexDamagedError:
                 return 0
-            position = saved.position if saved else START
         return position.seq if is_of(changes, position) else 0
+
+    def _newest(self) -> Generation:
+        return read_newest(self.folder, model_id=self.model_id, dimension=self.dimension)
 
     def reset_if_at(self, position: LogPosition) -> None:
         with self._changing:
             if self.position == position:
-                self._start_anew(OTHER_HISTORY, "vector")
+                self._start_anew(OTHER_HISTORY)
 
     def compact(self, changes: ChangeLog) -> None:
         """Save the rows if many are new or removed; searches follow the log meanwhile."""
@@ -103,8 +98,7 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
         with self._changing:
             if self._rows is not None and self._rows.snapshot.uncompacted() >= WORTH_SAVING:
                 self._save(self._rows, self.position)
-            self._rows = None
-            self.position = START
+            self._rows, self.position = None, START
 
     def abandon(self) -> None:
         with self._changing:
@@ -112,20 +106,20 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
 
     def check(self, changes: ChangeLog) -> Finding:
         try:
-            saved = read_newest(self.folder, model_id=self.model_id, dimension=self.dimension)
-            if saved is not None:
-                saved.base.verify()
+            base, position = self._newest()
+            base.verify()
         except IndexDamagedError as exc:
-            return damaged_index("vector", exc)
-        position = saved.position if saved else START
+            return self._damaged(exc)
         if changes.token_at(position.seq) != position.token:
-            return other_history("vector")
-        if saved and (other := self._other_vectors(saved, changes)):
+            return self._of_other_history()
+        if other := self._other_vectors(base, changes, last=position.seq):
             what = (
                 f"{other} vectors in the database are not those of the vector index, whose "
                 "checksums are right"
             )
-            return problem(what, DAMAGED_RECORD)
+            return problem(
+                what, "restore the base from a backup, or add its documents to a new base"
+            )
         last = changes.head.seq
         newer = next(changes.ranges(since=position.seq, at_once=WORTH_SAVING), None)
         if newer is not None and newer[1] == last:
@@ -134,34 +128,32 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
                 "enough to read at every start"
             )
             return ok(what)
-        if saved is None:
-            return missing_index("vector")
-        return index_state("vector", changes, position.seq, where=self.folder)
+        if position == START:
+            return self._missing()
+        return self._progress(changes, position.seq, where=self.folder)
 
-    def _other_vectors(self, saved: Generation, changes: ChangeLog) -> int:
-        """How many vectors of the record differ from the rows of the index."""
+    def _other_vectors(self, base: VectorSegment, changes: ChangeLog, *, last: int) -> int:
+        """How many vectors of the record, up to a change, differ from the rows of the index."""
         differing = 0
-        for start, stop in changes.ranges(since=0):
+        for start, stop in takewhile(lambda some: some[0] < last, changes.ranges(since=0)):
             try:
-                keys, vectors = changes.added_vectors(
-                    start,
-                    min(stop, saved.position.seq),
-                    model_id=self.model_id,
-                    dimension=self.dimension,
-                )
+                keys, vectors = self._vectors(changes, start, min(stop, last))
             except StoreDamagedError:  # which the check of the record names
                 continue
-            here, positions = saved.base.find(keys)
-            differing += int((saved.base.take(positions) != vectors[here]).any(axis=1).sum())
+            here, positions = base.find(keys)
+            differing += int((base.take(positions) != vectors[here]).any(axis=1).sum())
         return differing
 
+    def _vectors(self, changes: ChangeLog, start: int, stop: int) -> KeyedRows:
+        return changes.added_vectors(start, stop, model_id=self.model_id, dimension=self.dimension)
+
     def repaired(
-        self, damaged: MatrixSnapshot, damage: IndexDamagedError, changes: ChangeLog
+        self, changes: ChangeLog, damaged: MatrixSnapshot, damage: IndexDamagedError
     ) -> MatrixSnapshot:
         """The rows read from the record again, after damage that a search has found."""
         with self._changing:
             if self._rows is None or self._rows.snapshot.base.rows is damaged.base.rows:
-                self._start_anew(DAMAGED, "vector", damage)
+                self._start_anew(DAMAGED, damage)
             return self._caught_up(changes).snapshot
 
     def _caught_up(self, changes: ChangeLog) -> VectorMatrix:
@@ -169,12 +161,10 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
         if self.position == head or self.position.seq > head.seq:
             return rows
         if changes.token_at(self.position.seq) != self.position.token:
-            rows = self._start_anew(OTHER_HISTORY, "vector")
+            rows = self._start_anew(OTHER_HISTORY)
         log.info("vector index: reading changes %d to %d", self.position.seq, head.seq)
         for start, stop in changes.ranges(since=self.position.seq):
-            keys, vectors = changes.added_vectors(
-                start, stop, model_id=self.model_id, dimension=self.dimension
-            )
+            keys, vectors = self._vectors(changes, start, stop)
             rows.remove(changes.removed(start, stop))
             rows.add(keys, vectors)
             self.position = LogPosition(stop, changes.token_at(stop) or 0)
@@ -185,21 +175,19 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
     def _load(self) -> VectorMatrix:
         self._indexes.refuse_links()
         try:
-            rows = VectorMatrix.load(self.folder, model_id=self.model_id, dimension=self.dimension)
+            rows = VectorMatrix(self.model_id, dimension=self.dimension, folder=self.folder)
         except IndexDamagedError as exc:
-            return self._start_anew(DAMAGED, "vector", exc)
-        self._rows = rows or VectorMatrix(self.model_id, dimension=self.dimension)
-        self.position = self._rows.saved or START
-        return self._rows
+            return self._start_anew(DAMAGED, exc)
+        self._rows, self.position = rows, rows.saved
+        return rows
 
     def _start_anew(self, why: str, *values: object) -> VectorMatrix:
-        log.warning(why, *values)
+        log.warning(why, self.label, *values)
         try:
             self._indexes.delete(self.folder)
         except StoreError as exc:
             log.warning("the unusable vector index can't be deleted: %s", exc)
-        self.position = START
-        self._rows = VectorMatrix(self.model_id, dimension=self.dimension)
+        self._rows, self.position = VectorMatrix(self.model_id, dimension=self.dimension), START
         return self._rows
 
     def _save(self, rows: VectorMatrix, position: LogPosition) -> None:
@@ -216,31 +204,8 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
             log.warning("the vector index is not saved, the next start reads it again: %s", exc)
 
 
-def open_vectors(site: IndexSite, *, model_id: str, dimension: int) -> EmbeddedVectorIndex:
-    folder = site.folder("vectors", model_id)
-    return EmbeddedVectorIndex(
-        folder, indexes=site.own_folder, model_id=model_id, dimension=dimension
-    )
-
-
 class EmbeddedVectors(EmbeddedSnapshot[MatrixSnapshot], VectorSnapshot):
     """A VectorSnapshot over rows in memory or mapped, bitwise equal to those in the record."""
-
-    def __init__(
-        self, index: EmbeddedVectorIndex, rows: MatrixSnapshot, changes: ChangeLog
-    ) -> None:
-        super().__init__(
-            rows,
-            changes,
-            repaired=lambda damaged, damage: index.repaired(damaged, damage, changes),
-        )
-        self.position = changes.head
-        self.immediate = len(rows) <= IMMEDIATE_CHUNKS
-
-    @property
-    def rows(self) -> MatrixSnapshot:
-        """What it searches."""
-        return self.state
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         keys = allowed.keys if allowed is not None else None
@@ -254,42 +219,32 @@ class EmbeddedVectors(EmbeddedSnapshot[MatrixSnapshot], VectorSnapshot):
 
 
 class VectorMatrix:
-    """Chunk keys and their unit vectors under one model; finds the nearest to a query.
+    """Chunk keys and their unit vectors under one model.
 
-    Contract: scores are exact cosines, hits are sorted by score, then by key, and a filter never
-    loses a result. Up to 20,000 rows the search is exact; beyond, the benchmark measures its
-    recall. Any number of threads may search while others add, remove or save. These changes
-    exclude each other, and a search sees each of them completely or not at all.
-
-    The index is derived from the rows of the store and can be deleted. Added rows stay in memory
-    until `save` writes them; `saved` is the position of the last change that was written.
-    `snapshot` is the present state, for several consistent reads.
+    Any number of threads may search the present `snapshot` while others add, remove or save. These
+    changes exclude each other, and a search sees each of them completely or not at all. Added rows
+    stay in memory until `save` writes them; `saved` is the position of the last change that was
+    written. It begins with what was last saved in `folder`, if that is given: IndexDamagedError if
+    this is damaged, or of another model, dimension or version.
     """
 
-    def __init__(self, model_id: str, *, dimension: int, tuning: Tuning | None = None) -> None:
+    def __init__(
+        self,
+        model_id: str,
+        *,
+        dimension: int,
+        tuning: Tuning | None = None,
+        folder: Path | None = None,
+    ) -> None:
         self.model_id = model_id
         self.dimension = dimension
-        self.saved: LogPosition | None = None
         self._tuning = tuning or Tuning()
         self._writing = threading.Lock()
         self._saving = threading.Lock()
-        self.snapshot = self._start_from(VectorSegment.empty(dimension))
-
-    @classmethod
-    def load(
-        cls, folder: Path, *, model_id: str, dimension: int, tuning: Tuning | None = None
-    ) -> Self | None:
-        """The index last saved in `folder`, None if there is none.
-
-        Raises IndexDamagedError if it is damaged, or of another model, dimension or version.
-        """
-        generation = read_newest(folder, model_id=model_id, dimension=dimension)
-        if generation is None:
-            return None
-        index = cls(model_id, dimension=dimension, tuning=tuning)
-        index.snapshot = index._start_from(generation.base)
-        index.saved = generation.position
-        return index
+        base, self.saved = VectorSegment.empty(dimension), START
+        if folder is not None:
+            base, self.saved = read_newest(folder, model_id=model_id, dimension=dimension)
+        self.snapshot = self._start_from(base)
 
     @property
     def wants_compaction(self) -> bool:
@@ -324,9 +279,9 @@ class VectorMatrix:
         with self._saving:
             saved = self.snapshot
             path = write_generation(folder, saved, model_id=self.model_id, position=position)
-            written = read_generation(path, model_id=self.model_id, dimension=self.dimension)
+            base, _ = read_generation(path, model_id=self.model_id, dimension=self.dimension)
             with self._writing:
-                later, started = self.snapshot, self._start_from(written.base)
+                later, started = self.snapshot, self._start_from(base)
                 # and what has changed since
                 keys, rows = later.tail.live_from(len(saved.tail.keys))
                 gone = np.setdiff1d(saved.keys, later.keys, assume_unique=True)
@@ -365,7 +320,10 @@ class Tail:
         """Append `keys` and `rows`; the new segment, in which `alive` old rows count."""
         end = self._used + len(keys)
         if end > len(self._keys):
-            self._grow(max(end, 2 * len(self._keys)))
+            more = max(end - len(self._keys), len(self._keys))
+            self._keys = np.pad(self._keys, (0, more), "empty")
+            self._rows = np.pad(self._rows, ((0, more), (0, 0)), "empty")
+            self._codes = np.pad(self._codes, ((0, 0), (0, more)), "empty")
         self._keys[self._used : end] = keys
         self._rows[self._used : end] = rows
         if self._frame:
@@ -376,12 +334,3 @@ class Tail:
         keys = self._keys[:end]
         sketch = Sketch(self._frame, self._codes[:, :end]) if self._frame else None
         return VectorSegment(keys, self._rows[:end], RowLookup(keys), alive, sketch)
-
-    def _grow(self, size: int) -> None:
-        used = slice(self._used)
-        keys, rows, codes = self._keys, self._rows, self._codes
-        self._keys = np.empty(size, dtype=np.int64)
-        self._rows = np.empty((size, rows.shape[1]), dtype=np.float32)
-        self._codes = np.empty((len(codes), size), dtype=np.uint64)
-        self._keys[used], self._rows[used] = keys[used], rows[used]
-        self._codes[:, used] = codes[:, used]

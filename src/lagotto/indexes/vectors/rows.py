@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lagotto.documents import Vector, Vectors
 from lagotto.errors import ConfigError, EmbeddingError, IndexDamagedError, ModelMismatchError
-from lagotto.indexes.base import ChunkKeys, Hits, merge_hits, top_k
+from lagotto.indexes.base import ChunkKeys, Hits, KeyedRows, merge_hits, top_k
 from lagotto.indexes.vectors.sketch import Positions, Scores, Sketch, Tuning, dots
 
 ROWS_COPIED = 8192
@@ -25,9 +25,8 @@ ROWS_COPIED = 8192
 class MatrixSnapshot:
     """A base and the tail of what came later; a key is alive in at most one of them.
 
-    A snapshot never changes, whatever happens to the index, so its answers are consistent. The
-    keys in `allowed` are unique; if `k` of them are in the index, `k` come back, however few they
-    are among all rows.
+    The keys in `allowed` are unique; if `k` of them are in the index, `k` come back, however few
+    they are among all rows.
     """
 
     base: VectorSegment
@@ -43,7 +42,6 @@ class MatrixSnapshot:
 
     @property
     def keys(self) -> ChunkKeys:
-        """All keys in the index, ascending."""
         return np.sort(np.concatenate([self.base.live_keys, self.tail.live_keys]))
 
     def search(self, query: Vector, k: int, *, allowed: ChunkKeys | None = None) -> Hits:
@@ -145,25 +143,23 @@ class VectorSegment:
 
     def scored(self, query: Vector, among: Positions | None) -> Scores:
         """The cosines of the rows at `among`, or of all."""
-        self.verify(among)
-        return dots(self.rows, query, among)
+        return dots(self.verify(among), query, among)
 
     def take(self, positions: Positions) -> Vectors:
-        """The rows at `positions`."""
-        self.verify(positions)
-        return self.rows.take(positions, axis=0)
+        return self.verify(positions).take(positions, axis=0)
 
-    def live_from(self, start: int) -> tuple[ChunkKeys, Vectors]:
+    def live_from(self, start: int) -> KeyedRows:
         """Keys and rows of the live rows from a position on."""
         later = np.arange(start, len(self.keys))
         if self.alive is not None:
             later = later[self.alive[later]]
         return self.keys[later], self.take(later)
 
-    def verify(self, positions: Positions | None = None) -> None:
-        """Compare rows with their checksums, if they have any: those at `positions`, or all."""
+    def verify(self, positions: Positions | None = None) -> Vectors:
+        """The rows, those at `positions` or all compared with checksums, if they have any."""
         if self.checksums is not None:
             self.checksums.verify(positions)
+        return self.rows
 
     @cached_property
     def _live(self) -> Positions | None:
@@ -235,8 +231,6 @@ class RowLookup:
         return order, self._keys[order]
 
 
-Sums = NDArray[np.uint32]
-
 BLOCK_BYTES = 1 << 14
 """A search through a sketch reads single rows all over the file, and verifies a block for each."""
 
@@ -244,7 +238,7 @@ BLOCK_BYTES = 1 << 14
 class RowChecksums:
     """The rows of a file with their checksums; raises IndexDamagedError where they differ."""
 
-    def __init__(self, rows: Vectors, sums: Sums, *, path: Path) -> None:
+    def __init__(self, rows: Vectors, sums: NDArray[np.uint32], *, path: Path) -> None:
         self._rows = rows
         self._sums = sums
         self._path = path

@@ -79,10 +79,6 @@ DISTANCES_PER_SAMPLE = 16
 """One in this many distances is sampled to estimate where the least ones end."""
 
 
-QueryCode = tuple[Codes, tuple[Codes, Codes, Codes]]
-"""The signs of a query, and their weights: numbers from 0 to 7 in three bit planes."""
-
-
 @dataclass(frozen=True, slots=True)
 class Frame:
     """What the bits are computed from: the mean of the rows, and one direction per bit."""
@@ -109,19 +105,17 @@ class Frame:
             codes[:, some] = _packed((rows[some] - self.mean) @ self.directions.T > 0)
         return codes
 
-    def encode_query(self, query: Vector) -> QueryCode:
-        """The bits of a query and their weights."""
+    def encode_query(self, query: Vector) -> tuple[Codes, list[Codes]]:
+        """The signs of a query, and their weights: numbers from 0 to 7 in three bit planes."""
         turned = np.vecdot(self.directions, query - self.mean)
         size = np.abs(turned)
         weights = np.rint(size * (7 / max(float(size.max()), 1e-9))).astype(np.uint8)
-        first, second, third = (_packed((weights & bit)[None] > 0) for bit in (1, 2, 4))
-        return _packed(turned[None] > 0), (first, second, third)
+        planes = [_packed((weights & bit)[None] > 0) for bit in (1, 2, 4)]
+        return _packed(turned[None] > 0), planes
 
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """The codes of some rows."""
-
     frame: Frame
     codes: Codes
 

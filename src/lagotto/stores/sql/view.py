@@ -114,7 +114,7 @@ class SqlView:
 
     async def _all_keys(self) -> ChunkKeys:
         if isinstance(self._vectors, EmbeddedVectors):  # which has them in memory
-            return self._vectors.rows.keys
+            return self._vectors.state.keys
         return await self._record.ask(statements.FINDABLE_KEYS.keys)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
@@ -417,7 +417,7 @@ class ViewFactory:
             if known is not None and (known.since, known.head) == (position, changes.head):
                 return known
             if known is None:
-                known = overlay.NewerChunks.none(since=position)
+                known = overlay.NewerChunks(position, position)
             if not known.can_extend(changes, since=position):
                 return None
             self._newer = known.extended(changes, since=position)

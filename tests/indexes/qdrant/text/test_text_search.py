@@ -10,6 +10,7 @@ from qdrant_client import grpc
 
 from lagotto.filters import Contains, Eq, Filter, Gte
 from lagotto.indexes.base import FilterKeys
+from lagotto.indexes.qdrant import driver
 from lagotto.indexes.qdrant import text as text_module
 from lagotto.indexes.qdrant.driver import SPARSE, sparse_vector
 from lagotto.indexes.qdrant.text import QdrantTextIndex, query_weights
@@ -25,13 +26,7 @@ from lagotto.indexes.text_query import (
     Without,
     Word,
 )
-from lagotto.testing.indexes import (
-    Fields,
-    MemoryChangeLog,
-    caught_up,
-    text_oracle,
-    unit_vector,
-)
+from lagotto.testing.indexes import Fields, MemoryChangeLog, caught_up, text_oracle, unit_vector
 from tests.indexes.qdrant.inside import own_site, text_index
 
 WORDS = ["oak", "lake", "marsh", "dog", "hazel", "oaken"]
@@ -60,7 +55,7 @@ async def test_k_results_whatever_the_engine_knows_of_the_filter(
     text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatch, where: Filter | None
 ) -> None:
     monkeypatch.setattr(text_module, "MOST_KEYS_SENT", 2)
-    monkeypatch.setattr(text_module, "MOST_KEYS", 5)
+    monkeypatch.setattr(driver, "MOST_KEYS", 5)
     log = colored_log()
     allowed = FilterKeys(np.arange(5, 201, 5), where=where)
     query = TextQuery(((Term("oak"),), (Term("marsh"),)))
