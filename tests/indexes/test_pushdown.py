@@ -285,8 +285,3 @@ def test_names_and_texts_that_a_service_would_not_take() -> None:
     assert len(names) == 6
     assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyzAk_0123456789") for name in names)
     assert stored(a=("x" * 99,))["k_a"] == ["t" + "x" * LONGEST_KEYWORD]
-
-
-def test_the_state_of_a_remote_index_is_read_as_it_was_written() -> None:
-    state = RemoteState(version=3, epoch="b", former=("a", "0"), fields=frozenset({"topic"}))
-    assert RemoteState.from_json(state.to_json()) == state
