@@ -26,7 +26,7 @@ from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
 from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.late import bm25, chunk_maker, index_text, late_candidates, late_chunker
-from lagotto.retrieval.recall import LegQueries, QueryPlan
+from lagotto.retrieval.recall import LegQueries, QueryPlan, SemanticQuery
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.retrieval.stages import above, cap, document_of, rank
 from lagotto.stores.base import Store
@@ -77,7 +77,8 @@ class LateQuery:
     excluded: Match | None = None
 
     def plan(self, prefs: RetrievalPrefs) -> QueryPlan:
-        legs = LegQueries(semantic=self.vector, text=self.text)
+        semantic = None if self.vector is None else SemanticQuery(self.vector)
+        legs = LegQueries(semantic, self.text)
         return QueryPlan("keywords", legs, prefs.scoring.weights(), self.excluded)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -9,15 +10,15 @@ from lagotto.documents import Document
 from lagotto.filters import And
 from lagotto.indexes.text_query import TextQuery
 from lagotto.prefs import Normalisation, RetrievalPrefs
+from lagotto.results import Leg
 from lagotto.retrieval.fusion import Candidates, LegScores
 from lagotto.retrieval.recall import (
     AHEAD,
     ExactQuery,
-    FusionPlan,
     LegQueries,
     Recall,
+    SemanticQuery,
     boost,
-    by_distance,
 )
 from lagotto.stores.base import HybridQuery, View
 from lagotto.stores.memory import MemoryStore
@@ -37,7 +38,7 @@ async def recall(view: View, asked: LegQueries, *, depth: int) -> Candidates:
 
 async def queries(text: str, *, language: str | None = "en") -> LegQueries:
     (vector,) = await EMBEDDER.embed([text], role="query")
-    return LegQueries(semantic=vector, text=text_query(text, [language]))
+    return LegQueries(SemanticQuery(vector), text_query(text, [language]))
 
 
 async def test_every_leg_scores_every_candidate_exactly() -> None:
@@ -49,7 +50,7 @@ async def test_every_leg_scores_every_candidate_exactly() -> None:
     assert asked.text is not None
     async with store.view(And()) as view:
         found = await recall(view, asked, depth=1)
-        exact = await view.semantic_scores(asked.semantic, found.keys)
+        exact = await view.semantic_scores(asked.semantic.vector, found.keys)
         assert found.legs["semantic"].scores == pytest.approx(exact)
         exact = await view.text_scores(asked.text, found.keys)
         assert found.legs["text"].scores == pytest.approx(exact)
@@ -94,24 +95,25 @@ def test_scales_of_vector_scores() -> None:
     Inner products are 2 and 1; the distances are 1 and the root of 4 + 1 - 2 * 2 * 0.5 = 3.
     """
     cosines = np.array([1.0, 0.5])
-    assert by_distance(cosines, 2.0, "cosine").tolist() == [1.0, 0.5]
-    assert by_distance(cosines, 2.0, "ip").tolist() == [2.0, 1.0]
-    assert by_distance(cosines, 2.0, "l2") == pytest.approx([1 / 2, 1 / (1 + 3**0.5)])
-    assert by_distance(cosines, 1.0, "l2") == pytest.approx([1.0, 1 / 2])
+    vector = np.zeros(2, np.float32)
+    assert SemanticQuery(vector, 2.0, "cosine").scaled(cosines).tolist() == [1.0, 0.5]
+    assert SemanticQuery(vector, 2.0, "ip").scaled(cosines).tolist() == [2.0, 1.0]
+    distances = [1 / 2, 1 / (1 + 3**0.5)]
+    assert SemanticQuery(vector, 2.0, "l2").scaled(cosines) == pytest.approx(distances)
+    assert SemanticQuery(vector, 1.0, "l2").scaled(cosines) == pytest.approx([1.0, 1 / 2])
     rounded = np.array([1.0 + 1e-7])  # no distance is below 0
-    assert by_distance(rounded, 1.0, "l2").tolist() == [1.0]
+    assert SemanticQuery(vector, 1.0, "l2").scaled(rounded).tolist() == [1.0]
 
 
 async def test_an_embedded_query_has_the_length_1() -> None:
     """So its inner products are its cosines."""
     store = MemoryStore()
     await store.write(await entries())
-    asked = await queries("dog")
+    cosine = (await queries("dog")).semantic
+    assert cosine is not None
     async with store.view(And()) as view:
-        by_scale = [
-            await Recall(view, asked, RetrievalPrefs(vector={"distance": name})).candidates(depth=5)
-            for name in ("cosine", "ip")
-        ]
+        legs = [LegQueries(cosine), LegQueries(replace(cosine, distance="ip"))]
+        by_scale = [await recall(view, asked, depth=5) for asked in legs]
     cosines, products = (found.legs["semantic"].scores for found in by_scale)
     assert products == pytest.approx(cosines)
 
@@ -135,9 +137,9 @@ async def test_one_statement_only_where_each_score_has_a_scale_of_its_own(
 
     store = await store_of(Document(text="A dog.", language="en"))
     prefs = RetrievalPrefs(scoring={"normalize": normalize})
-    plan = FusionPlan({"semantic": 1.0, "text": 0.5}, 0.0, None)
+    weights: dict[Leg, float] = {"semantic": 1.0, "text": 0.5}
     async with store.view(And()) as view:
-        recall = Recall(cast("View", Server()), await queries("dog"), prefs, plan=plan)
+        recall = Recall(cast("View", Server()), await queries("dog"), prefs, weights=weights)
         assert len((await recall.candidates(depth=1)).keys) == 1
     assert bool(asked) == together
 

@@ -189,7 +189,9 @@ class FoldedText:
 
     @cached_property
     def numbers(self) -> set[str]:
-        return all_numbers(self._with_label)
+        """The values of its numbers, numerals and months."""
+        values, named = _NUMBER.findall(self._with_label), {**_NUMERALS, **_MONTHS}
+        return {*map(_value, values), *(named[word] for word in self.words & named.keys())}
 
     @cached_property
     def words(self) -> set[str]:
@@ -197,7 +199,9 @@ class FoldedText:
 
     @cached_property
     def has_names(self) -> bool:
-        return not capitalises_nouns(self.text)
+        """Whether so few words are capitalised that these can all be names."""
+        inner = list(_inner_words(self.text))
+        return sum(word[0].isupper() for word in inner) <= _NAMES * max(1, len(inner))
 
     def locate(self, quote: str) -> Span | None:
         """The span of the text that `quote` quotes, None if there is none."""
@@ -346,8 +350,8 @@ _NUMERALS = {
 }
 _DIGITS = 28
 """Characters of a number that is compared by value: as many digits are exact."""
-_NOUNS_CAPITALISED = 0.2
-"""From this share of capitalised words within sentences on, they are not only names."""
+_NAMES = 0.2
+"""Above this share of capitalised words within sentences, they are not only names."""
 
 
 def numbers(text: str) -> dict[str, str]:
@@ -356,13 +360,6 @@ def numbers(text: str) -> dict[str, str]:
     for match in _NUMBER.finditer(_ENUMERATION.sub("", text)):
         by_value.setdefault(_value(match[0]), match[0])
     return by_value
-
-
-def all_numbers(text: str) -> set[str]:
-    """The values of numbers, numerals and months, for a text in which others are looked for."""
-    words = words_of(text)
-    named = {**_NUMERALS, **_MONTHS}
-    return {*map(_value, _NUMBER.findall(text)), *(named[word] for word in words & named.keys())}
 
 
 def names(text: str) -> list[str]:
@@ -379,12 +376,6 @@ def words_of(text: str) -> set[str]:
         names[_value(month)] for month in _ISO_MONTH.findall(text) if _value(month) in names
     )
     return words | {part for word in words for part in word.split("-")}
-
-
-def capitalises_nouns(text: str) -> bool:
-    """Whether so many words are capitalised that these can't all be names."""
-    inner = list(_inner_words(text))
-    return sum(word[0].isupper() for word in inner) > _NOUNS_CAPITALISED * max(1, len(inner))
 
 
 def _inner_words(text: str) -> Iterator[str]:

@@ -46,7 +46,6 @@ def _head_like() -> re.Pattern[str]:
 
 
 def block(marker: int, passage: PackPassage, *, format: PackFormat) -> str:  # noqa: A002
-    _check(format)
     label = " ".join(passage.label.split())
     before = CUT_BEFORE if passage.starts_cut else ""
     text = passage.context + before + passage.text.rstrip() + (CUT if passage.truncated else "")
@@ -67,13 +66,9 @@ def block(marker: int, passage: PackPassage, *, format: PackFormat) -> str:  # n
 
 
 def join_blocks(parts: Sequence[str], *, format: PackFormat) -> str:  # noqa: A002
-    _check(format)
-    if format == "xml" and parts:
-        return "\n".join(["<passages>", *parts, "</passages>"])
-    return "\n\n".join(parts)
-
-
-def _check(format: str) -> None:  # noqa: A002
     if format not in get_args(PackFormat):
         names = ", ".join(get_args(PackFormat))
         raise UnknownNameError(f'unknown format "{format}"; available: {names}')
+    if format == "xml" and parts:
+        return "\n".join(["<passages>", *parts, "</passages>"])
+    return "\n\n".join(parts)

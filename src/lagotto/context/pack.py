@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
@@ -188,8 +188,10 @@ async def as_pack(*outcomes: Outcome, count: TokenCounter) -> ContextPack:
         # The rule is for scores that it was fitted on: neither a reranker's nor relative ones.
         fills = prefs.context.fill or outcome.verdicts or not prefs.has_absolute_scores()
         questions.append(PackQuery(outcome.request.query, results, None if fills else StopRule()))
-        found = [(item.passage.chunk.id, item.passage.document.ref) for item in outcome.initial]
-        candidates += _candidates(found, [item.score for item in outcome.initial])
+        passages = ((item.passage, item.score) for item in outcome.initial)
+        candidates += _candidates(
+            (one.chunk.id, one.document.ref, score) for one, score in passages
+        )
         if outcome.scored:
             reranked += await results_of(outcome.verdicts, outcome.scored)
     with first.diagnostics.stage("pack"):
@@ -213,7 +215,7 @@ async def as_pack(*outcomes: Outcome, count: TokenCounter) -> ContextPack:
 
 
 def _candidates(
-    names: Iterable[tuple[str, DocumentRef]], scores: Iterable[float]
+    chunks: Iterable[tuple[str, DocumentRef, float]],
 ) -> tuple[TracedCandidate, ...]:
     """Chunks by id and document, with their scores, best first."""
     return tuple(
@@ -224,7 +226,7 @@ def _candidates(
             rank=rank,
             score=score,
         )
-        for rank, ((chunk_id, document), score) in enumerate(zip(names, scores, strict=True), 1)
+        for rank, (chunk_id, document, score) in enumerate(chunks, 1)
     )
 
 
@@ -314,27 +316,24 @@ def _packed(
             candidates=candidates,
             reranked=reranked or results,
             notes=notes,
-            coverage=_coverage(questions, selection, markers) if len(questions) > 1 else (),
+            coverage=[*_coverage(questions, selection, markers)] if len(questions) > 1 else (),
         ),
     )
 
 
 def _coverage(
     questions: Sequence[PackQuery], selection: PackSelection, markers: Mapping[PieceName, int]
-) -> tuple[Coverage, ...]:
-    found = []
+) -> Iterator[Coverage]:
     for question, served in zip(questions, selection.served, strict=True):
         kept = served & selection.taken.keys()
         names = {(*hit.document_ref, hit.child_id or hit.chunk_id) for hit in question.results}
-        coverage = Coverage(
+        yield Coverage(
             query=question.query,
             markers=tuple(sorted({markers[name] for name in kept})),
             hits=len(names & kept),
             found=len(names),
             tokens=sum(selection.costs[name] for name in kept),
         )
-        found.append(coverage)
-    return tuple(found)
 
 
 def _trace(
@@ -349,20 +348,20 @@ def _trace(
     coverage: Sequence[Coverage],
 ) -> ContextTrace:
     found, kept = selection.found.values(), selection.taken.values()
-    notes = (*notes, *selection.notes)
+    notes = [*notes, *selection.notes]
     if not results:
-        notes = (*notes, "empty: nothing was found")
+        notes.append("empty: nothing was found")
     elif not kept and not selection.notes:
-        notes = (*notes, f"empty: {max_tokens} tokens are too few for even a part of a hit")
+        notes.append(f"empty: {max_tokens} tokens are too few for even a part of a hit")
     else:
-        missing = [one.query for one in coverage if not one.found]
-        notes = (*notes, *(f"{excerpt(query)}: nothing was found" for query in missing))
+        notes += [f"{excerpt(one.query)}: nothing was found" for one in coverage if not one.found]
     if not candidates:
         fused = [(item.breakdown.fused_score, item) for item in results]
         scored = [(item.score if score is None else score, item) for score, item in fused]
         scored.sort(key=lambda pair: (-pair[0], pair[1].rank))
-        names = ((item.child_id or item.chunk_id, item.document_ref) for _, item in scored)
-        candidates = _candidates(names, [score for score, _ in scored])
+        candidates = _candidates(
+            (item.child_id or item.chunk_id, item.document_ref, score) for score, item in scored
+        )
     roles = Counter(piece.role for piece in found), Counter(piece.role for piece in kept)
     return ContextTrace(
         candidates=tuple(candidates),
@@ -416,39 +415,33 @@ class _Frame:
 
     def passages(self, pieces: Sequence[Piece]) -> list[PackPassage]:
         """The passages of a pack; one that was part of another pack is the same object."""
-        found = merged(pieces, cite_by=self.cite_by, adjoining=self.adjoining)
-        return [self.known.setdefault(_name(passage), passage) for passage in found]
+        same = []
+        for passage in merged(pieces, cite_by=self.cite_by, adjoining=self.adjoining):
+            chunks = tuple((one.name, one.chunk.start, one.chunk.end) for one in passage.pieces)
+            same.append(self.known.setdefault(chunks, passage))
+        return same
 
     def text(self, passages: Sequence[PackPassage]) -> str:
         """The whole text; what was rendered before is not rendered again."""
-        made = []
-        for marker, passage in enumerate(with_checkpoints(passages), 1):
-            key = (marker, id(passage))
-            if key not in self.rendered:
-                self.rendered[key] = block(marker, passage, format=self.format)
-            made.append(self.rendered[key])
-        return self.join(made)
+        keys = [(marker, id(passage)) for marker, passage in enumerate(passages, 1)]
+        for (marker, name), passage in with_checkpoints(zip(keys, passages, strict=True)):
+            if (marker, name) not in self.rendered:
+                self.rendered[marker, name] = block(marker, passage, format=self.format)
+        return join_blocks([self.rendered[key] for key in keys], format=self.format)
 
     def fits(self, budget: int) -> Callable[[Sequence[Piece]], bool]:
         """Whether the whole text of a pack stays within the budget."""
         return lambda pieces: self.count(self.text(self.passages(pieces))) <= budget
-
-    def join(self, parts: Sequence[str]) -> str:
-        return join_blocks(parts, format=self.format)
 
     def size(self, passage: PackPassage) -> int:
         return self.count(block(10, passage, format=self.format))
 
     def room(self, budget: int) -> Room:
         """The budget for passages, less what is around them."""
-        around = self.count(self.join([_SAMPLE])) - self.count(_SAMPLE)
-        both = self.count(self.join([_SAMPLE, _SAMPLE]))
-        glue = both - around - 2 * self.count(_SAMPLE)
+        one, two = (self.count(join_blocks([_SAMPLE] * n, format=self.format)) for n in (1, 2))
+        around = one - self.count(_SAMPLE)
+        glue = two - around - 2 * self.count(_SAMPLE)
         return Room(budget - around, passages=self.passages, size=self.size, glue=glue)
-
-
-def _name(passage: PackPassage) -> Hashable:
-    return tuple((*piece.name, piece.chunk.start, piece.chunk.end) for piece in passage.pieces)
 
 
 def _by_roles(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
@@ -67,11 +67,7 @@ def primary_of(hit: RetrievalResult, known: Known) -> Piece:
     name = hit.child_id or hit.chunk_id
     chunks = known.get(hit.document_ref, ())
     stored = next((chunk for chunk in chunks if chunk.id == name), None)
-    return Piece(stored or _standing_alone(hit), "primary", hit, also_in=hit.also_in)
-
-
-def _standing_alone(hit: RetrievalResult) -> Chunk:
-    return Chunk(
+    chunk = stored or Chunk(
         id=hit.chunk_id,
         collection=hit.collection,
         document_id=hit.document_id,
@@ -81,6 +77,7 @@ def _standing_alone(hit: RetrievalResult) -> Chunk:
         token_count=0,
         **hit.location_fields(),
     )
+    return Piece(chunk, "primary", hit, also_in=hit.also_in)
 
 
 def expand_neighbors(
@@ -136,6 +133,11 @@ def _sides(chunk: Chunk, all_chunks: Sequence[Chunk]) -> tuple[list[Chunk], list
 def _related(chunk: Chunk, other: Chunk) -> bool:
     if chunk.parent_id is not None:
         return chunk.parent_id == other.parent_id
+    return share_pages(chunk, other)
+
+
+def share_pages(chunk: Chunk, other: Chunk) -> bool:
+    """Whether there is a page that both are on, or neither is on any."""
     if chunk.pages is None or other.pages is None:
         return chunk.pages == other.pages
     return chunk.pages[0] <= other.pages[1] and other.pages[0] <= chunk.pages[1]
@@ -144,9 +146,6 @@ def _related(chunk: Chunk, other: Chunk) -> bool:
 PackRole = Literal["primary", "parent", "sibling", "cross_page"]
 ROLES: tuple[PackRole, ...] = ("primary", "parent", "sibling", "cross_page")
 """Why a chunk is in a pack, the strongest reason first. What is weakest is dropped first."""
-
-Joins = Callable[["Piece", "Piece"], bool]
-"""Whether two pieces that touch are one passage."""
 
 PieceName = tuple[str, str, str]
 """The identity of a piece: collection, document and chunk."""
@@ -196,9 +195,9 @@ class PackPassage:
         """The strongest piece, which the passage is there for."""
         return min(self.pieces, key=lambda piece: piece.weakness)
 
-    @cached_property
+    @property
     def start(self) -> int:
-        return min(piece.chunk.start for piece in self.pieces)
+        return self.chunks[0].start
 
     @cached_property
     def end(self) -> int:
@@ -227,7 +226,7 @@ class PackPassage:
     @cached_property
     def location(self) -> Location:
         """The location of the whole passage, in the section that covers it."""
-        chunks, hit = self._in_document_order(), self.lead.hit
+        chunks, hit = self.chunks, self.lead.hit
         fields = covering(self.sections, self.end).location_fields()
         if row := cited_row(hit.document_kind, hit.metadata):  # the document is a row of a table
             fields["row_range"] = row
@@ -242,7 +241,7 @@ class PackPassage:
     @cached_property
     def sections(self) -> list[ChunkSection]:
         """The sections that the passage reaches into, in order."""
-        return sections_of(self._in_document_order())
+        return sections_of(self.chunks)
 
     @cached_property
     def label(self) -> str:
@@ -258,7 +257,9 @@ class PackPassage:
         """The names of other documents with the same text, or a part of it."""
         return tuple(dict.fromkeys(name for piece in self.pieces for name in piece.also_in))
 
-    def _in_document_order(self) -> list[Chunk]:
+    @cached_property
+    def chunks(self) -> list[Chunk]:
+        """Those of its pieces, in the order of the document."""
         chunks = (piece.chunk for piece in self.pieces)
         return sorted(chunks, key=lambda chunk: (chunk.start, -chunk.end))
 
@@ -272,7 +273,6 @@ def merged(
     its page; hits and parents that touch stay apart, so that a citation is as narrow as it can be.
     With `adjoining`, all that touch join within a section, whatever their roles.
     """
-    joins = _same_section if adjoining else _neighbours
     documents: dict[DocumentRef, list[int]] = defaultdict(list)
     for index, piece in enumerate(pieces):
         documents[piece.chunk.document_ref].append(index)
@@ -281,7 +281,7 @@ def merged(
         reach: Piece | None = None
         for at in sorted(indices, key=lambda at: (pieces[at].chunk.start, -pieces[at].chunk.end)):
             piece = pieces[at]
-            if reach is not None and _continues(reach, piece, joins):
+            if reach is not None and _continues(reach, piece, adjoining=adjoining):
                 groups[-1].append(at)
                 reach = piece if piece.chunk.end > reach.chunk.end else reach
             else:
@@ -300,7 +300,7 @@ def stitched(parts: Iterable[tuple[int, str]]) -> str:
     return text
 
 
-def _continues(piece: Piece, other: Piece, joins: Joins) -> bool:
+def _continues(piece: Piece, other: Piece, *, adjoining: bool) -> bool:
     """Whether `other`, which starts no earlier, is part of the same passage.
 
     They may come from two versions of a document; then the shared part is not the same text.
@@ -309,22 +309,13 @@ def _continues(piece: Piece, other: Piece, joins: Joins) -> bool:
     shared = chunk.end - next_.start
     if shared > 0:
         return chunk.text[next_.start - chunk.start :].startswith(next_.text[:shared])
-    return shared == 0 and joins(piece, other)
-
-
-def _neighbours(piece: Piece, other: Piece) -> bool:
-    """Whether one of two pieces that touch is a neighbour, and both are on one page."""
-    pages = {page for item in (piece, other) for page in item.chunk.pages or (0, 0)}
-    return len(pages) == 1 and bool({piece.role, other.role} & {"sibling", "cross_page"})
-
-
-def _same_section(piece: Piece, other: Piece) -> bool:
-    """Whether two pieces that touch are in a section that a citation of both can name.
-
-    That is, one is in the section of the other, or both are in a section below the upper level.
-    """
-    chunks = (piece.chunk, other.chunk)
-    paths = [covering(sections_of([chunk]), chunk.end).heading_path for chunk in chunks]
+    if shared < 0:
+        return False
+    if not adjoining:
+        pages = {page for item in (chunk, next_) for page in item.pages or (0, 0)}
+        return len(pages) == 1 and bool({piece.role, other.role} & {"sibling", "cross_page"})
+    # One is in the section of the other, or both are in a section below the upper level.
+    paths = [covering(sections_of([item]), item.end).heading_path for item in (chunk, next_)]
     common = common_path(paths)
     return len(common) > 1 or (common in paths and bool(common or not any(paths)))
 

@@ -19,7 +19,15 @@ from typing import TypeVar
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto._internal.display import excerpt
-from lagotto.context.passages import Known, PackPassage, PackRole, Piece, PieceName, primary_of
+from lagotto.context.passages import (
+    Known,
+    PackPassage,
+    PackRole,
+    Piece,
+    PieceName,
+    primary_of,
+    share_pages,
+)
 from lagotto.documents import Chunk, DocumentRef
 from lagotto.results import RetrievalResult
 from lagotto.retrieval.stages import copy_key
@@ -327,7 +335,8 @@ def _surroundings(known: Known) -> Callable[[Chunk], Iterator[tuple[PackRole, Ch
             return
         for ordinal in (chunk.ordinal - 1, chunk.ordinal + 1):
             if other := by_ordinal.get((name, chunk.level, ordinal)):
-                yield _role(other, chunk), other
+                paged = chunk.pages is not None and other.pages is not None
+                yield "cross_page" if paged and not share_pages(chunk, other) else "sibling", other
 
     return around
 
@@ -353,10 +362,3 @@ def _without_copies(pieces: Sequence[Piece], selection: PackSelection) -> dict[s
 def no_room(max_tokens: int) -> str:
     """Why a piece is not in the pack: it did not fit in beside the others."""
     return f"with it the pack would have had more than {max_tokens} tokens"
-
-
-def _role(chunk: Chunk, of: Chunk) -> PackRole:
-    if chunk.pages is None or of.pages is None:
-        return "sibling"
-    overlap = chunk.pages[0] <= of.pages[1] and of.pages[0] <= chunk.pages[1]
-    return "sibling" if overlap else "cross_page"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lagotto._internal.concurrency import checkpoint, with_checkpoints
 from lagotto.documents import Chunk, Document, DocumentRef, Record, Span
 from lagotto.errors import ConfigError
-from lagotto.results import LegScore
+from lagotto.results import Leg, LegScore
 from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import Candidates, Fused, LegScores
 from lagotto.retrieval.stages import document_order
@@ -35,7 +35,7 @@ class FoundDocument:
 
     document: Document
     score: float
-    legs: Mapping[str, LegScore]
+    legs: Mapping[Leg, LegScore]
     best_chunk: Chunk
 
     @property

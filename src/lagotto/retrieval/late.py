@@ -26,12 +26,13 @@ from lagotto.results import Leg
 from lagotto.retrieval.fusion import Candidates, LegScores, Scores
 from lagotto.retrieval.recall import (
     ExactQuery,
-    LegQueries,
+    LegQuery,
     QueryPlan,
-    Recall,
+    SemanticQuery,
     TrigramTextQuery,
-    by_distance,
+    least_scores,
     listed,
+    scores_of,
 )
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Passage, View
 
@@ -65,14 +66,13 @@ async def late_candidates(
     rest = [item for item in documents if item.ref not in stored]
     source = await _late_source(view, rest, maker, plan=plan, prefs=prefs)
     keys = np.concatenate([np.empty(0, np.int64), *stored.values()])
-    recall = Recall(view, legs, prefs)
     scored: dict[Leg, LegScores] = {}
-    for leg in legs.active():
-        of_stored, of_source = await recall.scores(leg, keys), await source.scores(leg, legs, prefs)
-        listing = [_matched_by_score(leg, of_stored), await source.matched(leg, legs, of_source)]
-        least = {"semantic": prefs.vector.min_score, "text": prefs.fts.min_rank}.get(leg)
-        if leg == "fuzzy" and isinstance(legs.fuzzy, TrigramTextQuery):
-            least = legs.fuzzy.threshold
+    for leg, query in legs.active().items():
+        of_stored, of_source = await scores_of(query, view, keys), await source.scores(query)
+        listing = [_matched_by_score(leg, of_stored), await source.matched(leg, query, of_source)]
+        least = least_scores(prefs).get(leg)
+        if isinstance(query, TrigramTextQuery):
+            least = query.threshold
         scores = np.concatenate([of_stored, of_source])
         scored[leg] = _ranked(scores, np.concatenate(listing), least=least)
     maker.counts["chunks_stored"] = len(keys)
@@ -191,22 +191,17 @@ class LateChunkSource:
     def _stored(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         return [item for item in chunks if item.document_ref not in self.sets]
 
-    async def scores(self, leg: Leg, legs: LegQueries, prefs: RetrievalPrefs) -> Scores:
+    async def scores(self, query: LegQuery) -> Scores:
         if not self.texts:
             return np.zeros(0)
-        if leg == "semantic" and legs.semantic is not None:
-            cosines = self.late_vectors @ legs.semantic
-            return by_distance(cosines, legs.length, prefs.vector.distance)
-        if leg == "exact" and legs.exact is not None:
-            return await in_thread(_exact_shares, self.texts, legs.exact)
-        query = (legs.text if leg == "text" else legs.fuzzy) or TextQuery(())
-        if isinstance(query, TrigramTextQuery):
-            return await in_thread(_similarities, self.texts, query)
-        idfs = await self.view.idf([as_word(word) for word in query.words])
-        return await in_thread(bm25, self.texts, query, idfs=idfs)
+        if isinstance(query, SemanticQuery):
+            return query.scaled(self.late_vectors @ query.vector)
+        if isinstance(query, TextQuery):
+            idfs = await self.view.idf([as_word(word) for word in query.words])
+            return await in_thread(bm25, self.texts, query, idfs=idfs)
+        return await in_thread(_compared, self.texts, query)
 
-    async def matched(self, leg: Leg, legs: LegQueries, scores: Scores) -> NDArray[np.bool_]:
-        query = {"text": legs.text, "fuzzy": legs.fuzzy}.get(leg)
+    async def matched(self, leg: Leg, query: LegQuery, scores: Scores) -> NDArray[np.bool_]:
         if isinstance(query, TextQuery):
             return await in_thread(_matched, self.texts, query)
         return _matched_by_score(leg, scores)
@@ -379,20 +374,10 @@ def bm25(texts: Sequence[IndexedText], query: TextQuery, *, idfs: Scores) -> Sco
     return np.array(scores, np.float64)
 
 
-def _similarities(texts: Sequence[IndexedText], query: TrigramTextQuery) -> Scores:
-    scores = [query.score_of(text.chunk.text) for text in with_checkpoints(texts)]
+def _compared(texts: Sequence[IndexedText], query: TrigramTextQuery | ExactQuery) -> Scores:
+    scores = [query.score_of(one.chunk.text, one.text.terms) for one in with_checkpoints(texts)]
     return np.array(scores, np.float64)
 
 
 def _matched(texts: Sequence[IndexedText], query: TextQuery) -> NDArray[np.bool_]:
     return np.array([item.text.found_by(query) for item in with_checkpoints(texts)], np.bool_)
-
-
-def _exact_shares(texts: Sequence[IndexedText], query: ExactQuery) -> Scores:
-    wordings = [part.query.where for part in query.parts]
-    rows = [
-        [wording is not None and holds(wording, text.text.terms) for wording in wordings]
-        for text in with_checkpoints(texts)
-    ]
-    shares: Scores = np.array(rows, np.float64).reshape(len(texts), len(wordings)).mean(axis=1)
-    return shares

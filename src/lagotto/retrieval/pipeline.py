@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -22,46 +22,23 @@ from lagotto.embedders import Embedder
 from lagotto.errors import RetrievalError
 from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.text_query import TextQuery, as_word, single_words
-from lagotto.prefs import BLENDED_JUDGED, SearchRequest
+from lagotto.prefs import BLENDED_JUDGED, RetrievalPrefs, SearchRequest
 from lagotto.rerankers.base import Reranker
 from lagotto.results import FusionInputs, Leg, RetrievalStats
+from lagotto.retrieval import fusion, stages
 from lagotto.retrieval.boosts import boosted
 from lagotto.retrieval.documents import FoundDocument, collapse, rank_documents
 from lagotto.retrieval.explain import Diagnostics, raise_unless, scored_candidates
-from lagotto.retrieval.fusion import (
-    Candidates,
-    Fused,
-    HybridScorer,
-    LegScores,
-    damping,
-    fuse,
-    semantic_lead,
-)
+from lagotto.retrieval.fusion import Candidates, Fused, HybridScorer, LegScores
 from lagotto.retrieval.query.expansion import (
     Expander,
     Expansion,
     feedback_candidates,
     feedback_terms,
 )
-from lagotto.retrieval.recall import FusionPlan, QueryPlan, QueryPlanner, Recall, boost, holders_of
-from lagotto.retrieval.stages import (
-    ChunkSource,
-    Ranked,
-    Rows,
-    above,
-    best_rows,
-    cap,
-    cited_section,
-    copy_key,
-    document_of,
-    mmr,
-    rank,
-    rerank,
-    resolve_parents,
-    verdict_score,
-    without_copies,
-)
-from lagotto.stores.base import Capabilities, ItemRepo, Passage, View
+from lagotto.retrieval.recall import QueryPlan, QueryPlanner, Recall, boost, holders_of
+from lagotto.retrieval.stages import ChunkSource, Ranked, Rows, above, document_of, resolve_parents
+from lagotto.stores.base import ItemRepo, Passage, SearchableStore, View
 
 if TYPE_CHECKING:
     from lagotto.retrieval.late import ChunkMaker
@@ -113,12 +90,12 @@ class Components:
     `chunk_maker` is for late chunking, and `items` has its documents, None for those of the view.
     """
 
+    store: SearchableStore
     embedder: Embedder
-    capabilities: Capabilities
-    chunk_maker: Callable[[], ChunkMaker]
+    chunk_maker: Callable[[RetrievalPrefs], ChunkMaker]
     reranker: Reranker | None = None
     expander: Expander | None = None
-    scorer: HybridScorer = fuse
+    scorer: HybridScorer = fusion.fuse
     items: ItemRepo | None = None
 
 
@@ -267,10 +244,18 @@ class Search:
         longer one.
         """
         is_set = self._prefs.candidates is not None or self._prefs.overfetch is not None
+        if is_set or not self._shows_copies_once:
+            return scored
+        return await self._deepened(scored, lambda one: stages.copy_key(one.chunk), self.depth)
+
+    async def _deepened(
+        self, scored: Scored, key: Callable[[Passage], Hashable], count: int
+    ) -> Scored:
+        """The candidates, searched for deeper until their passages have so many different keys."""
         depth = self.depth
-        while self._shows_copies_once and not is_set and scored.is_full:
+        while scored.is_full:
             passages = await self._read(scored.source, scored.candidates.keys)
-            if len({copy_key(passage.chunk) for passage in passages}) >= self.depth:
+            if len(set(map(key, passages))) >= count:
                 break
             depth *= DEEPER
             scored = await self._fused(scored.plan, scored.recall, depth)
@@ -284,23 +269,18 @@ class Search:
         threshold = self._prefs.scoring.min_score or 0.0
         if self._reranker is None:
             threshold = max(threshold, self._prefs.min_score)
-        depth, scored = self.depth, await self._recall(passages=None)
-        while True:
-            keys = scored.candidates.keys
-            with self.diagnostics.stage("group"):
-                groups = collapse(scored.candidates, await self._read(scored.source, keys))
-            if len(groups.documents) >= count or not scored.is_full:
-                break
-            depth *= DEEPER
-            scored = await self._fused(scored.plan, scored.recall, depth)
+        scored = await self._recall(passages=None)
+        scored = await self._deepened(scored, lambda one: one.document.ref, count)
+        keys = scored.candidates.keys
         with self.diagnostics.stage("group"):
+            groups = collapse(scored.candidates, await self._read(scored.source, keys))
             fused = self.fuse(groups.candidates, scored.plan)
             ranked = await self._best(scored, len(keys))
             best_chunks = {document_of(item): item.passage.chunk for item in reversed(ranked)}
             if self._prefs.boost:
                 named = enumerate(groups.documents)
-                rows = ((row, item, best_chunks.get(item.ref)) for row, item in named)
-                fused = await in_thread(boosted, fused, self._prefs.boost, list(rows))
+                rows = [(row, item, best_chunks.get(item.ref)) for row, item in named]
+                fused = await in_thread(boosted, fused, self._prefs.boost, rows)
             documents = await in_thread(rank_documents, groups, fused, best_chunks)
         best = [item for item in documents[:count] if item.score >= threshold]
         counts = {**scored.counts, "candidate_documents": len(documents)}
@@ -312,7 +292,7 @@ class Search:
 
         items = self._components.items or scored.view
         with self.diagnostics.stage("chunk"):
-            maker = self._components.chunk_maker()
+            maker = self._components.chunk_maker(self._prefs)
             documents = await items.sources([item.name for item in scored.documents])
             source, candidates = await late_candidates(
                 scored.view, documents, plan=scored.plan, prefs=self._prefs, maker=maker
@@ -332,7 +312,7 @@ class Search:
         query = self._prefs.query_text
         corrected = {term for terms in self.diagnostics.corrections.values() for term in terms}
         return [
-            replace(item, cited=cited_section(item, query, corrected=corrected))
+            replace(item, cited=stages.cited_section(item, query, corrected=corrected))
             if item.leaf.sections or item.child
             else item  # its own location is the one
             for item in with_checkpoints(ranked)
@@ -342,8 +322,8 @@ class Search:
         counts = ", ".join(f"{count} {name}" for name, count in scored.counts.items())
         log.info("%s search: %d hits of %s", self._prefs.mode, len(shown), counts)
         if log.isEnabledFor(logging.DEBUG):
-            stages = self.diagnostics.milliseconds().items()
-            times = ", ".join(f"{name} {spent:.1f}" for name, spent in stages)
+            spent = self.diagnostics.milliseconds().items()
+            times = ", ".join(f"{name} {time:.1f}" for name, time in spent)
             log.debug("%r: milliseconds by stage: %s", self._prefs.query_text, times)
 
     async def _explain(self, scored: Scored) -> None:
@@ -459,7 +439,7 @@ class Search:
             chunk = item.passage.chunk
             names = {(chunk.parent_id or chunk.id) if merging else chunk.id}
             if self._shows_copies_once:
-                names.add(copy_key(chunk))
+                names.add(stages.copy_key(chunk))
             if distinct.isdisjoint(names):
                 distinct |= names
                 taken[document_of(item)] += 1
@@ -476,7 +456,7 @@ class Search:
         If it has no verdict, all hits are kept.
         """
         prefs = self._prefs.rerank
-        ranked = await rerank(
+        ranked = await stages.rerank(
             reranker,
             self._prefs.query_text,
             seen,
@@ -486,28 +466,28 @@ class Search:
         )
         verdicts = [item for item in ranked if item.rerank is not None]
         least = prefs.min_score or 0.0
-        best = [item for item in ranked if verdict_score(item) >= least]
+        best = [item for item in ranked if stages.verdict_score(item) >= least]
         return best[: prefs.keep] if verdicts else best, verdicts
 
     async def _diverse(self, scored: Scored, ranked: list[Ranked]) -> list[Ranked]:
         if self._shows_copies_once:
-            ranked = without_copies(ranked)
+            ranked = stages.without_copies(ranked)
         share = self._prefs.diversity.mmr
         if share is not None and ranked:
             keys = scored.candidates.keys[[item.row for item in ranked]]
             vectors = await scored.source.vectors(keys)
             scores = np.array([item.score for item in ranked])
-            order = await in_thread(mmr, scores, vectors, share=share, count=len(ranked))
+            order = await in_thread(stages.mmr, scores, vectors, share=share, count=len(ranked))
             ranked = [ranked[index] for index in order]
         if self._size.per_document:
-            ranked = cap(ranked, key=document_of, most=self._size.per_document)
+            ranked = stages.cap(ranked, key=document_of, most=self._size.per_document)
         return ranked
 
     async def _best(self, scored: Scored, count: int) -> list[Ranked]:
         candidates, scores = scored.candidates, scored.fused.scores
-        rows = best_rows(candidates, scores, count=count, rows=scored.rows)
+        rows = stages.best_rows(candidates, scores, count=count, rows=scored.rows)
         passages = await self._read(scored.source, candidates.keys[rows])
-        return rank(passages, rows, candidates, scores, count=count)
+        return stages.rank(passages, rows, candidates, scores, count=count)
 
     async def _read(self, source: ChunkSource, keys: ChunkKeys) -> list[Passage]:
         """The passages of `keys`, those that were read before from memory."""
@@ -535,8 +515,10 @@ class Search:
         exact = plan.legs.exact if "exact" in candidates.legs else None
         if exact is not None and exact.mentioned and plan.weights["exact"]:
             rest = self.fuse(candidates, replace(plan, weights={**plan.weights, "exact": 0.0}))
-            weights = plan.damped_weights()
-            candidates, weight = boost(candidates, weights, rest.scores, exact)
+            damped = {
+                leg: value * plan.damping.get(leg, 1.0) for leg, value in plan.weights.items()
+            }
+            candidates, weight = boost(candidates, damped, rest.scores, exact)
             plan = replace(plan, weights={**plan.weights, "exact": weight})
         return candidates, plan, self.fuse(candidates, plan)
 
@@ -562,7 +544,7 @@ class Search:
                 self._view,
                 self._prefs,
                 embedder=self._components.embedder,
-                capabilities=self._components.capabilities,
+                capabilities=self._components.store.capabilities,
                 diagnostics=self.diagnostics,
                 collection=self._prefs.collection or self.request.context.collection,
             )
@@ -572,8 +554,16 @@ class Search:
                 view = await view.excluding(plan.excluded)
         if self._prefs.boost or self._shows_copies_once:  # every candidate is read
             passages = None
-        fusion = FusionPlan(plan.weights, self._floor, passages)
-        return plan, Recall(view, plan.legs, self._prefs, self.diagnostics, plan=fusion)
+        recall = Recall(
+            view,
+            plan.legs,
+            self._prefs,
+            self.diagnostics,
+            weights=plan.weights,
+            floor=self._floor,
+            passages=passages,
+        )
+        return plan, recall
 
     async def _fused(self, plan: QueryPlan, recall: Recall, depth: int) -> Scored:
         view, unfused = recall.view, await recall.candidates(depth=depth)
@@ -630,7 +620,7 @@ class Search:
             return {}
         # A model that knows the language may be near the answer without a clear lead; the cosines
         # of one that does not say nothing unless one of them stands out.
-        clear = 1.0 if plan.reads else semantic_lead(semantic, floor=self._floor)
+        clear = 1.0 if plan.reads else fusion.semantic_lead(semantic, floor=self._floor)
         queries = {"text": plan.legs.text, "fuzzy": plan.legs.fuzzy} if clear else {}
         factors: dict[Leg, float] = {}
         for leg in DAMPED:
@@ -640,7 +630,7 @@ class Search:
                 idfs = await view.idf([as_word(word) for word in words])
                 weights = [max(term.weight for term in word) for word in words]
                 best = float(np.nan_to_num(leg_scores.scores).max(initial=0.0))
-                factors[leg] = damping(best, (idfs * weights).tolist(), semantic_lead=clear)
+                factors[leg] = fusion.damping(best, (idfs * weights).tolist(), semantic_lead=clear)
         return factors
 
     async def _expansion(self) -> Expansion | None:

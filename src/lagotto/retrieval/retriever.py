@@ -96,13 +96,11 @@ class HybridRetriever:
         self._store = store
         self._generation = generation
         self._embedder = embedder
-        self._expander = expander
-        self._scorer = scorer
-        self._items = items
-        self._reranker = create_reranker(reranker, embedder=embedder) if reranker else None
+        own = create_reranker(reranker, embedder=embedder) if reranker else None
+        self._parts = Components(store, embedder, self._chunk_maker, own, expander, scorer, items)
         self._named: dict[str, Reranker] = {}
         self._chunker = chunker
-        self._chunk_vectors = chunk_vectors
+        self._chunk_vectors = chunk_vectors or ChunkEmbedder(embedder)
         self._chunk_cache = chunk_cache
 
     async def run(self, request: SearchRequest) -> Outcome:
@@ -136,7 +134,9 @@ class HybridRetriever:
                     async with self._view(_scope(requests[indices[0]])) as view:
                         for index in indices:
                             request = replace(requests[index], vector=vectors.get(index))
-                            outcomes[index] = await self._searched(request, view)
+                            components = self._components(request.preferences)
+                            search = Search(components, request, view, _diagnostics(request))
+                            outcomes[index] = await search.run()
         return [outcomes[index] for index in range(len(requests))]
 
     async def retrieve(
@@ -182,7 +182,7 @@ class HybridRetriever:
     async def close(self) -> None:
         """Close the rerankers; the store and the embedder belong to their makers."""
         named, self._named = self._named, {}
-        for reranker in (*named.values(), *([self._reranker] if self._reranker else [])):
+        for reranker in filter(None, (*named.values(), self._parts.reranker)):
             await reranker.close()
 
     @asynccontextmanager
@@ -199,10 +199,6 @@ class HybridRetriever:
             with diagnostics.stage("view"):
                 view = await stack.enter_async_context(self._view(_scope(request)))
             yield Search(self._components(request.preferences), request, view, diagnostics)
-
-    async def _searched(self, request: SearchRequest, view: View) -> Outcome:
-        parts = self._components(request.preferences)
-        return await Search(parts, request, view, _diagnostics(request)).run()
 
     def _span(
         self, request: SearchRequest, *, one_of_many: bool = False
@@ -227,30 +223,19 @@ class HybridRetriever:
         Its reranker is the one that the caller names, or passed, or that a preset names, in this
         order.
         """
-        embedder = self._embedder
-        name, reranker = prefs.rerank.reranker, self._reranker
-        passed = reranker is not None and prefs.is_from_preset("rerank.reranker")
-        if name is not None and not passed:
-            if name not in self._named:
-                self._named[name] = create_reranker(name, embedder=embedder)
-            reranker = self._named[name]
+        name, parts = prefs.rerank.reranker, self._parts
+        if name is None or (parts.reranker and prefs.is_from_preset("rerank.reranker")):
+            return parts
+        if name not in self._named:
+            self._named[name] = create_reranker(name, embedder=self._embedder)
+        return replace(parts, reranker=self._named[name])
 
-        def maker() -> ChunkMaker:
-            from lagotto.retrieval.late import chunk_maker
+    def _chunk_maker(self, prefs: RetrievalPrefs) -> ChunkMaker:
+        from lagotto.retrieval.late import chunk_maker
 
-            vectors = self._chunk_vectors or ChunkEmbedder(embedder)
-            cache = self._chunk_cache or self._store.chunk_cache
-            return chunk_maker(prefs, chunker_id=self._chunker, vectors=vectors, cache=cache)
-
-        return Components(
-            embedder=embedder,
-            capabilities=self._store.capabilities,
-            chunk_maker=maker,
-            reranker=reranker,
-            expander=self._expander,
-            scorer=self._scorer,
-            items=self._items,
-        )
+        cache = self._chunk_cache or self._store.chunk_cache
+        vectors = self._chunk_vectors
+        return chunk_maker(prefs, chunker_id=self._chunker, vectors=vectors, cache=cache)
 
     async def _vectors(self, requests: Sequence[SearchRequest]) -> dict[int, Vector]:
         """The vectors of those queries that need one; none if the embedder fails just now."""

@@ -34,8 +34,8 @@ from lagotto.rerankers.base import (
     stops_in_time,
     time_limit,
 )
-from lagotto.results import LegScore, cited_row
-from lagotto.retrieval.explain import Diagnostics, raise_unless
+from lagotto.results import cited_row
+from lagotto.retrieval.explain import Diagnostics, leg_scores, raise_unless
 from lagotto.retrieval.fusion import Candidates, Scores
 from lagotto.stores.base import Passage, View
 from lagotto.terms import compounds, content_terms, index_terms, query_terms, term_worth
@@ -255,11 +255,6 @@ def _blended(judged: Sequence[Ranked], query: str) -> list[Ranked]:
 
 def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> Candidate:
     chunk, document = item.passage.chunk, item.passage.document
-    legs = {
-        leg: LegScore(score=float(entry.scores[item.row]), rank=int(entry.ranks[item.row]) or None)
-        for leg, entry in candidates.legs.items()
-        if entry.is_known(item.row)
-    }
     return Candidate(
         id=chunk.id,
         text=(chunk.text or document.title or "")[:max_chars],
@@ -268,7 +263,7 @@ def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> C
         heading_path=chunk.heading_path,
         context=chunk.context,
         language=document.language,
-        legs=legs,
+        legs=leg_scores(item.row, candidates),
     )
 
 

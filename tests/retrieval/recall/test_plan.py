@@ -249,7 +249,8 @@ async def test_what_is_asked_for_and_the_store_has_not_is_noted(
 
 async def test_the_mean_of_several_queries_has_the_length_1() -> None:
     plan = await planned("dog", expansion=Expansion(queries=("truffle",)))
-    assert plan.legs.length == pytest.approx(1.0)  # what other distances than cosines are by
+    assert plan.legs.semantic is not None
+    assert plan.legs.semantic.length == pytest.approx(1.0)  # for other distances
 
 
 async def test_no_more_holders_of_wordings_than_asked_for() -> None:

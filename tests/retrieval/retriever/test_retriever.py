@@ -295,7 +295,7 @@ async def test_wordings_of_two_languages_may_differ_in_length() -> None:
     async with store.view(And()) as view:
         found = await exact_query(view, [phrase], [], mentioned=False)
     assert found is not None
-    assert found.parts[0].query.words == ((Term("oak"),), (Term("moss"),))
+    assert found.wordings[0][0].words == ((Term("oak"),), (Term("moss"),))
 
 
 class TestScope:
