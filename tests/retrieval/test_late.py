@@ -25,7 +25,7 @@ from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
 from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import fuse
-from lagotto.retrieval.late import bm25, chunk_maker, index_text, late_candidates, late_chunker
+from lagotto.retrieval.late import bm25, chunk_maker, index_text, late_candidates
 from lagotto.retrieval.recall import LegQueries, QueryPlan, SemanticQuery
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.retrieval.stages import above, cap, document_of, rank
@@ -507,14 +507,15 @@ class TestChunker:
         ],
     )
     def test_which_one(self, own: str, chunking: dict[str, object], used: str) -> None:
-        prefs = ChunkingPrefs.model_validate(chunking)
-        made = late_chunker(prefs, chunker_id=own, tokenizer=ApproximateTokenizer())
+        prefs, vectors = RetrievalPrefs(chunking=chunking), ChunkEmbedder(HashEmbedder())
+        made = chunk_maker(prefs, chunker_id=own, vectors=vectors, cache=None).chunker
         assert made.id == used
 
     def test_one_without_sizes_can_not_be_resized(self) -> None:
-        prefs = ChunkingPrefs(chunker_id="document", max_chunk_tokens=64)
+        prefs = RetrievalPrefs(chunking={"chunker_id": "document", "max_chunk_tokens": 64})
+        vectors = ChunkEmbedder(HashEmbedder())
         with pytest.raises(ConfigError, match="leave out max_chunk_tokens"):
-            late_chunker(prefs, chunker_id="document", tokenizer=ApproximateTokenizer())
+            chunk_maker(prefs, chunker_id="document", vectors=vectors, cache=None)
 
 
 def test_no_texts_have_no_scores() -> None:

@@ -188,9 +188,8 @@ async def as_pack(*outcomes: Outcome, count: TokenCounter) -> ContextPack:
         # The rule is for scores that it was fitted on: neither a reranker's nor relative ones.
         fills = prefs.context.fill or outcome.verdicts or not prefs.has_absolute_scores()
         questions.append(PackQuery(outcome.request.query, results, None if fills else StopRule()))
-        passages = ((item.passage, item.score) for item in outcome.initial)
         candidates += _candidates(
-            (one.chunk.id, one.document.ref, score) for one, score in passages
+            (one.passage.chunk.id, one.passage.document.ref, one.score) for one in outcome.initial
         )
         if outcome.scored:
             reranked += await results_of(outcome.verdicts, outcome.scored)

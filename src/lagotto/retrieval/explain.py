@@ -174,8 +174,8 @@ def leg_scores(row: int, candidates: Candidates, fused: Fused | None = None) -> 
 
 def _leg_fields(
     row: int, candidates: Candidates, parts: Mapping[Leg, LegContribution]
-) -> dict[Leg, dict[str, Any]]:
-    legs: dict[Leg, dict[str, Any]] = {}
+) -> dict[Any, dict[str, Any]]:
+    legs: dict[Any, dict[str, Any]] = {}
     for leg, scores in candidates.legs.items():
         if not scores.is_known(row):
             continue

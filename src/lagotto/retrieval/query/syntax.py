@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import islice
 from typing import TypeVar
 
@@ -283,11 +283,6 @@ class Operand:
             return Word(tuple(term for (term,) in distinct))
         return Phrase(distinct)
 
-    def followed_by(self, other: Operand) -> Operand:
-        pairs = zip(self.variants, other.variants, strict=True)
-        joined = tuple(first + second for first, second in pairs)
-        return Operand(f"{self.text} {other.text}", joined)
-
 
 def operand(text: str, languages: Sequence[str | None]) -> Operand | None:
     """What `text` says, its terms in order; None if there is no word in it.
@@ -332,21 +327,15 @@ def stop_words_in(text: str, languages: Sequence[str | None]) -> frozenset[Word]
     return frozenset(Word(term.variants) for term in terms if term.variants not in content)
 
 
-def every(parts: Iterable[Match]) -> Match:
-    """All of the parts, each once."""
-    return _junction(Every, parts)
-
-
-def either(parts: Iterable[Match]) -> Match:
-    """One of the parts, each once."""
-    return _junction(Either, parts)
-
-
 def _junction(kind: type[Every] | type[Either], parts: Iterable[Match]) -> Match:
+    """All of the parts or one of them, each once."""
     flat: dict[Match, None] = {}
     for part in parts:
         flat.update(dict.fromkeys(part.parts if isinstance(part, kind) else (part,)))
     return next(iter(flat)) if len(flat) == 1 else kind(tuple(flat))
+
+
+every, either = partial(_junction, Every), partial(_junction, Either)
 
 
 MOST_NESTED = 50
@@ -455,10 +444,7 @@ class _Parser:
         return _match(node)
 
     def _alternatives(self) -> Node:
-        return self._row("|", self._conjunction, either)
-
-    def _conjunction(self) -> Node:
-        return self._row("&", self._sequence, every)
+        return self._row("|", lambda: self._row("&", self._sequence, every), either)
 
     def _row(
         self, operator: str, part: Callable[[], Node], joined: Callable[[list[Match]], Match]
@@ -475,7 +461,9 @@ class _Parser:
             if not (isinstance(node, Operand) and isinstance(follower, Operand)):
                 problem = "<-> joins only words and quoted phrases, nothing with ! | & or :*"
                 raise QueryError(self._query, arrow.position, problem)
-            node = node.followed_by(follower)
+            pairs = zip(node.variants, follower.variants, strict=True)
+            joined = tuple(first + second for first, second in pairs)
+            node = Operand(f"{node.text} {follower.text}", joined)
         return node
 
     def _negation(self) -> Node:
