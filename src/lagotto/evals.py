@@ -59,7 +59,7 @@ class MarkedQuery:
 def read_judgements(judgements: Iterable[RelevanceJudgement]) -> list[JudgedQuery]:
     """The queries of judgements in a base, for which at least one document is relevant."""
     judged = relevant_documents(judgements).items()
-    queries = (JudgedQuery(text, {**documents}) for text, documents in judged)
+    queries = (JudgedQuery(text, dict(documents.items())) for text, documents in judged)
     return [query for query in queries if query.relevant()]
 
 

@@ -25,7 +25,7 @@ from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
 from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import fuse
-from lagotto.retrieval.late import bm25, chunk_maker, index_text, late_candidates
+from lagotto.retrieval.late import chunk_maker, index_text, late_candidates
 from lagotto.retrieval.recall import LegQueries, QueryPlan, SemanticQuery
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.retrieval.stages import above, cap, document_of, rank
@@ -516,11 +516,6 @@ class TestChunker:
         vectors = ChunkEmbedder(HashEmbedder())
         with pytest.raises(ConfigError, match="leave out max_chunk_tokens"):
             chunk_maker(prefs, chunker_id="document", vectors=vectors, cache=None)
-
-
-def test_no_texts_have_no_scores() -> None:
-    scores = bm25([], TextQuery(((Term("dog"),),)), idfs=np.ones(1))
-    assert scores.shape == (0,)
 
 
 async def test_ranks_of_late_chunks_follow_their_scores() -> None:

@@ -39,11 +39,8 @@ _MARKER = re.compile(
     rf"\[\s{{0,9}}({_NUMBERS}(?:\s{{0,9}}[,;]\s{{0,9}}{_NUMBERS})*)\s{{0,99}}\]", re.ASCII
 )
 _OTHER_BRACKETS = re.compile(r"【([^【】\n]{1,99})】|\[\^(\d{1,6})\]")
-_DAGGER = re.compile(r"†.*")
 _PARENTHESES = re.compile(r"(?<=\S )\((\d{1,3})\)|(?<=\w)\((\d{1,3})\)(?=[\s.,;]|\Z)", re.ASCII)
 _LEADING = re.compile(rf"[^\S\n]*+(?:{_MARKER.pattern}[^\S\n]*+)++", re.ASCII)
-_SEPARATOR = re.compile("[,;]")
-_DASH = re.compile("[-–]")
 _WORD = re.compile(r"\w")
 
 
@@ -156,7 +153,7 @@ def _in_square_brackets(answer: str, markers: Collection[int]) -> str:
     """
 
     def squared(match: re.Match[str]) -> str:
-        inside = _DAGGER.sub("", match[1] or match[2])
+        inside = (match[1] or match[2]).partition("†")[0]
         return f"[{inside:{len(match[0]) - 2}}]" if _MARKER.fullmatch(f"[{inside}]") else match[0]
 
     def known_only(match: re.Match[str]) -> str:
@@ -294,8 +291,8 @@ def _claim(
 def _markers(text: str, existing: Iterable[int]) -> Iterator[int]:
     """The numbers that markers name; of a range its ends, and those between that are known."""
     for match in _MARKER.finditer(text):
-        for part in _SEPARATOR.split(match[1]):
-            first, *rest = (int(number) for number in _DASH.split(part))
+        for part in re.split("[,;]", match[1]):
+            first, *rest = (int(number) for number in re.split("[-–]", part))
             last = rest[0] if rest else first
             yield first
             yield from (marker for marker in existing if first < marker < last)

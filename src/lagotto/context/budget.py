@@ -16,10 +16,9 @@ from lagotto.documents import Span, storable
 from lagotto.errors import ConfigError, UnknownNameError, native_panics
 
 TokenCounter = Callable[[str], int]
-CounterLike = Tokenizer | TokenCounter | str
 
 
-def token_counter(counter: CounterLike) -> TokenCounter:
+def token_counter(counter: Tokenizer | TokenCounter | str) -> TokenCounter:
     """A function that counts tokens, from a tokenizer, a function or `tiktoken:ENCODING`."""
     if isinstance(counter, Tokenizer):
         tokenizer = counter

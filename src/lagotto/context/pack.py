@@ -37,7 +37,7 @@ from lagotto.context.selection import (
     select,
 )
 from lagotto.documents import Chunk, DocumentRef, Location, Record
-from lagotto.prefs import CiteBy, ContextPrefs
+from lagotto.prefs import ContextPrefs
 from lagotto.rerankers.base import RerankResult
 from lagotto.results import (
     RetrievalResult,
@@ -198,9 +198,7 @@ async def as_pack(*outcomes: Outcome, count: TokenCounter) -> ContextPack:
             _packed,
             questions,
             by_document(chunk for outcome in outcomes for chunk in outcome.surroundings),
-            cache(count),  # what stays was counted while fitting
-            prefs.context,
-            first.request.format,
+            _Frame(cache(count), first.request.format, prefs.context),
             candidates=candidates,
             reranked=reranked,
             notes=tuple(dict.fromkeys(note for found in answers for note in found.degraded)),
@@ -252,9 +250,7 @@ async def build_pack(
         _packed,
         [PackQuery(query, results, stop)],
         by_document(chunks),
-        cache(count),
-        prefs or ContextPrefs(),
-        format,
+        _Frame(cache(count), format, prefs or ContextPrefs()),
         candidates=candidates,
         reranked=reranked,
         notes=notes,
@@ -264,20 +260,14 @@ async def build_pack(
 def _packed(
     questions: Sequence[PackQuery],
     known: Known,
-    count: TokenCounter,
-    prefs: ContextPrefs,
-    format: PackFormat,  # noqa: A002
+    frame: _Frame,
     *,
     candidates: Sequence[TracedCandidate],
     reranked: Sequence[RetrievalResult],
     notes: Sequence[str],
 ) -> ContextPack:
-    frame = _Frame(count, format, prefs.cite_by, adjoining=not prefs.by_roles)
     results = interleaved([question.results for question in questions])
-    if prefs.by_roles:
-        selection = _by_roles(questions, results, known, frame, prefs)
-    else:
-        selection = _by_worth(questions, known, frame, prefs)
+    selection = (_by_roles if frame.prefs.by_roles else _by_worth)(questions, known, frame)
     kept = list(selection.taken.values())
     passages = frame.passages(kept)
     text = frame.text(passages)
@@ -311,7 +301,7 @@ def _packed(
             results,
             selection=selection,
             tokens=tokens,
-            max_tokens=prefs.max_tokens,
+            max_tokens=frame.prefs.max_tokens,
             candidates=candidates,
             reranked=reranked or results,
             notes=notes,
@@ -403,19 +393,18 @@ _SAMPLE = "Oaks."
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """How pieces become text, and how its tokens are counted."""
+    """How pieces become text, and how its tokens are counted: each text once."""
 
     count: TokenCounter
     format: PackFormat
-    cite_by: CiteBy
-    adjoining: bool
+    prefs: ContextPrefs
     known: dict[Hashable, PackPassage] = field(default_factory=dict)
     rendered: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def passages(self, pieces: Sequence[Piece]) -> list[PackPassage]:
         """The passages of a pack; one that was part of another pack is the same object."""
-        same = []
-        for passage in merged(pieces, cite_by=self.cite_by, adjoining=self.adjoining):
+        same, adjoining = [], not self.prefs.by_roles
+        for passage in merged(pieces, cite_by=self.prefs.cite_by, adjoining=adjoining):
             chunks = tuple((one.name, one.chunk.start, one.chunk.end) for one in passage.pieces)
             same.append(self.known.setdefault(chunks, passage))
         return same
@@ -428,36 +417,27 @@ class _Frame:
                 self.rendered[marker, name] = block(marker, passage, format=self.format)
         return join_blocks([self.rendered[key] for key in keys], format=self.format)
 
-    def fits(self, budget: int) -> Callable[[Sequence[Piece]], bool]:
+    def fits(self, pieces: Sequence[Piece]) -> bool:
         """Whether the whole text of a pack stays within the budget."""
-        return lambda pieces: self.count(self.text(self.passages(pieces))) <= budget
+        return self.count(self.text(self.passages(pieces))) <= self.prefs.max_tokens
 
     def size(self, passage: PackPassage) -> int:
         return self.count(block(10, passage, format=self.format))
 
-    def room(self, budget: int) -> Room:
+    def room(self) -> Room:
         """The budget for passages, less what is around them."""
         one, two = (self.count(join_blocks([_SAMPLE] * n, format=self.format)) for n in (1, 2))
         around = one - self.count(_SAMPLE)
         glue = two - around - 2 * self.count(_SAMPLE)
-        return Room(budget - around, passages=self.passages, size=self.size, glue=glue)
+        budget = self.prefs.max_tokens - around
+        return Room(budget, passages=self.passages, size=self.size, glue=glue)
 
 
-def _by_roles(
-    questions: Sequence[PackQuery],
-    results: Sequence[RetrievalResult],
-    known: Known,
-    frame: _Frame,
-    prefs: ContextPrefs,
-) -> PackSelection:
-    selection, budget = PackSelection(), prefs.max_tokens
-    found = expand(results, known, prefs)
-    kept = fit(
-        found,
-        fits=frame.fits(budget),
-        take=frame.room(budget).take,
-        minimum=prefs.min_primary_hits_to_keep,
-    )
+def _by_roles(questions: Sequence[PackQuery], known: Known, frame: _Frame) -> PackSelection:
+    selection, prefs = PackSelection(), frame.prefs
+    found = expand(interleaved([question.results for question in questions]), known, prefs)
+    minimum = prefs.min_primary_hits_to_keep
+    kept = fit(found, fits=frame.fits, take=frame.room().take, minimum=minimum)
     taken = {piece.name: piece for piece in kept}
     left = [piece for piece in found if piece.name not in taken]
     strongest = min(left, key=lambda piece: piece.weakness, default=None)
@@ -465,9 +445,9 @@ def _by_roles(
         if piece.name in taken:
             selection.take(taken[piece.name])
         elif piece is strongest:
-            selection.leave(piece, no_room(budget))
+            selection.leave(piece, no_room(prefs.max_tokens))
         else:
-            selection.leave(piece, f"a stronger chunk did not fit into {budget} tokens")
+            selection.leave(piece, f"a stronger chunk did not fit into {prefs.max_tokens} tokens")
     if len(questions) > 1:
         selection.costs = {name: frame.count(piece.chunk.text) for name, piece in taken.items()}
         families = [expand(question.results, known, prefs) for question in questions]
@@ -475,22 +455,18 @@ def _by_roles(
     return selection
 
 
-def _by_worth(
-    questions: Sequence[PackQuery], known: Known, frame: _Frame, prefs: ContextPrefs
-) -> PackSelection:
-    highlighters = cache(Highlighter)
+def _by_worth(questions: Sequence[PackQuery], known: Known, frame: _Frame) -> PackSelection:
+    highlighters, max_tokens = cache(Highlighter), frame.prefs.max_tokens
 
     def shorten(query: str, piece: Piece, fits: Callable[[Piece], bool]) -> Piece | None:
         words = highlighters(query).spans(piece.chunk.text, language=piece.hit.language)
         return most_telling(piece, words, fits)
 
-    room = frame.room(prefs.max_tokens)
-    selection = select(questions, known, room, max_tokens=prefs.max_tokens, shorten=shorten)
-    fits = frame.fits(prefs.max_tokens)
-    while selection.taken and not fits(list(selection.taken.values())):
+    selection = select(questions, known, frame.room(), max_tokens=max_tokens, shorten=shorten)
+    while selection.taken and not frame.fits(list(selection.taken.values())):
         _, last = selection.taken.popitem()
-        selection.leave(last, no_room(prefs.max_tokens))
+        selection.leave(last, no_room(max_tokens))
     if not selection.taken and not selection.notes:
-        for piece in shortened_to_fit(list(selection.found.values())[:1], fits):
+        for piece in shortened_to_fit(list(selection.found.values())[:1], frame.fits):
             selection.take(piece)
     return selection

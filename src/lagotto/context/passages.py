@@ -54,12 +54,9 @@ def _family(
     if not any(chunk is primary for chunk in chunks):  # only what the hit has of it
         return own, [], []
     near = siblings(primary, chunks, count=prefs.neighbor_same_page)
+    beside = [Piece(chunk, "sibling", hit) for chunk in near]
     across = cross_page(primary, chunks, count=prefs.neighbor_cross_page)
-    return (
-        own,
-        [Piece(chunk, "sibling", hit) for chunk in near],
-        [Piece(chunk, "cross_page", hit) for chunk in across],
-    )
+    return own, beside, [Piece(chunk, "cross_page", hit) for chunk in across]
 
 
 def primary_of(hit: RetrievalResult, known: Known) -> Piece:

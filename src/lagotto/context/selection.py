@@ -157,11 +157,6 @@ class Room:
     def left(self) -> int:
         return max(0, self._left)
 
-    @property
-    def is_for_a_sentence(self) -> bool:
-        """Whether there is as much left as a short sentence with its citation takes."""
-        return self._left >= SENTENCE_TOKENS
-
     def _surely_too_large(self, piece: Piece) -> bool:
         """Whether its text would have to be far denser than any so far to fit in.
 
@@ -207,10 +202,6 @@ class _Lane:
         """Whether there is evidence for the question, and none of it in the pack yet."""
         return not self.served and bool(self.queue) and -self.queue[0][0] >= self.least
 
-    def pop(self) -> tuple[float, Piece]:
-        negative, _, piece = heappop(self.queue)
-        return -negative, piece
-
     def push_around(
         self, piece: Piece, worth: float, found: Iterator[tuple[PackRole, Chunk]]
     ) -> None:
@@ -244,11 +235,12 @@ def select(
         checkpoint()
         lane = min(waiting, key=lambda lane: lane.tokens)
         share = 1 / sum(other.waits for other in waiting) if lane.waits else 1
-        worth, piece = lane.pop()
+        negative, _, piece = heappop(lane.queue)
+        worth = -negative
         if piece.name in lane.served:
             continue
         if worth < lane.least:
-            lane.stopped = lane.stopped or room.is_for_a_sentence
+            lane.stopped = lane.stopped or room.left >= SENTENCE_TOKENS
             if piece.name not in selection.reasons and piece.name not in selection.taken:
                 below = f"{worth:.2f} is below {lane.least:.2f}, where evidence stops"
                 selection.leave(piece, below)
@@ -289,7 +281,7 @@ def _fitted(
     """The piece, or of a hit what fits of it, once it is in the room; None if nothing fits."""
     if room.take(piece, share=share):
         return piece
-    if piece.role != "primary" or not room.is_for_a_sentence:
+    if piece.role != "primary" or room.left < SENTENCE_TOKENS:
         return None
     cut = shorten(piece, partial(room.has, share=share))
     return cut if cut is not None and room.take(cut, share=share) else None

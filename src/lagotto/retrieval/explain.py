@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, Self
 
 from lagotto._internal.concurrency import with_checkpoints
@@ -177,7 +178,7 @@ def _leg_fields(
 ) -> dict[Any, dict[str, Any]]:
     legs: dict[Any, dict[str, Any]] = {}
     for leg, scores in candidates.legs.items():
-        if not scores.is_known(row):
+        if not isfinite(scores.scores[row]):
             continue
         fields = {"score": float(scores.scores[row]), "rank": int(scores.ranks[row]) or None}
         part = parts.get(leg)

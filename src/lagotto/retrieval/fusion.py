@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite
 from typing import Protocol
 
 import numpy as np
@@ -32,9 +31,6 @@ class LegScores:
 
     scores: Scores
     ranks: Ranks
-
-    def is_known(self, row: int) -> bool:
-        return isfinite(self.scores[row])
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ class LateChunkSource:
         return late + await self.view.neighbours(stored, near=near, across=across)
 
     def _made_of(self, chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[Chunk]]:
-        """The chunks that were made of the same documents, and those of `chunks` that are stored."""
+        """The chunks made of the same documents, and those of `chunks` that are stored."""
         names = dict.fromkeys(chunk.document_ref for chunk in chunks)
         late = [chunk for name in names for chunk in self.sets.get(name, ())]
         return late, [chunk for chunk in chunks if chunk.document_ref not in self.sets]
@@ -334,9 +334,8 @@ def index_text(
     language = document.language or main_language
     indexed = []
     for chunk in chunks:
-        text = chunk.text
-        if headers or not text:
-            text = chunk.in_context(document.title)
+        bare = chunk.text and not headers
+        text = chunk.text if bare else chunk.in_context(document.title)
         indexed.append(IndexedText(document, chunk, CountedTerms.of(text, language)))
     return indexed
 
@@ -349,8 +348,6 @@ def bm25(texts: Sequence[IndexedText], query: TextQuery, *, idfs: Scores) -> Sco
     word counts as its best alternative does; a text that the query's condition does not hold for
     scores 0.
     """
-    if not texts:
-        return np.zeros(0)
     mean = sum(len(item.text.terms) for item in texts) / len(texts) or 1.0
     here = [
         idf(sum(item.text.found_by(TextQuery((word,))) for item in texts), count=len(texts))

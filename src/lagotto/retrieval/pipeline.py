@@ -104,12 +104,11 @@ class Scored:
     """The candidates to be ranked, with their fused scores, and `source`, where they are read.
 
     `recall_candidates` are the stored chunks that the legs of `recall` found, which the candidates
-    are, or whose documents' chunks they are; `view` leaves out what the query excludes, and `exact`
+    are, or whose documents' chunks they are; its view leaves out what the query excludes. `exact`
     is the exact leg before it was boosted. `rows` are those that may be shown, None for all.
     `documents` are the best ones, best first, if the view asks for documents.
     """
 
-    view: View
     plan: QueryPlan
     recall: Recall
     recall_candidates: Candidates
@@ -273,29 +272,31 @@ class Search:
         scored = await self._deepened(scored, lambda one: one.document.ref, count)
         keys = scored.candidates.keys
         with self.diagnostics.stage("group"):
-            groups = collapse(scored.candidates, await self._read(scored.source, keys))
-            fused = self.fuse(groups.candidates, scored.plan)
+            passages = await self._read(scored.source, keys)
+            found, owners, candidates = collapse(scored.candidates, passages)
+            fused = self.fuse(candidates, scored.plan)
             ranked = await self._best(scored, len(keys))
             best_chunks = {document_of(item): item.passage.chunk for item in reversed(ranked)}
             if self._prefs.boost:
-                named = enumerate(groups.documents)
-                rows = [(row, item, best_chunks.get(item.ref)) for row, item in named]
+                rows = [(row, item, best_chunks.get(item.ref)) for row, item in enumerate(found)]
                 fused = await in_thread(boosted, fused, self._prefs.boost, rows)
-            documents = await in_thread(rank_documents, groups, fused, best_chunks)
+            documents = await in_thread(rank_documents, found, candidates, fused, best_chunks)
         best = [item for item in documents[:count] if item.score >= threshold]
-        counts = {**scored.counts, "candidate_documents": len(documents)}
-        return replace(scored, rows=groups.rows_of(best), documents=best, counts=counts)
+        names = {item.name for item in best}
+        owned = np.isin(owners, [index for index, item in enumerate(found) if item.ref in names])
+        counts = {**scored.counts, "candidate_documents": len(found)}
+        return replace(scored, rows=np.flatnonzero(owned), documents=best, counts=counts)
 
     async def _cut(self, scored: Scored) -> Scored:
         """The chunks of the documents that were found, made now or taken from the cache."""
         from lagotto.retrieval.late import late_candidates
 
-        items = self._components.items or scored.view
+        items = self._components.items or scored.recall.view
         with self.diagnostics.stage("chunk"):
             maker = self._components.chunk_maker(self._prefs)
             documents = await items.sources([item.name for item in scored.documents])
             source, candidates = await late_candidates(
-                scored.view, documents, plan=scored.plan, prefs=self._prefs, maker=maker
+                scored.recall.view, documents, plan=scored.plan, prefs=self._prefs, maker=maker
             )
         for problem in maker.problems:
             self.diagnostics.note("late chunking", problem)
@@ -357,7 +358,7 @@ class Search:
         if self.request.verb == "search" and not prefs.snippet.prefer_chunk_snippet:
             with self.diagnostics.stage("bundle"):
                 names = [item.name for item in scored.documents]
-                whole = await scored.view.sources(names)
+                whole = await scored.recall.view.sources(names)
             return replace(outcome, texts={item.ref: item.summary or item.text for item in whole})
         return outcome
 
@@ -573,9 +574,7 @@ class Search:
             candidates, plan, fused = self._fuse_boosted(unfused, plan)
             fused = await self.boosted(fused, candidates.keys, view)
         counts = {"candidate_chunks": len(candidates.keys)}
-        return Scored(
-            view, plan, recall, candidates, view, candidates, fused, exact=exact, counts=counts
-        )
+        return Scored(plan, recall, candidates, view, candidates, fused, exact=exact, counts=counts)
 
     def _fusion_inputs(self, scored: Scored, names: Mapping[int, str]) -> FusionInputs:
         """What the fused scores depend on besides the scores; `names` are chunk ids by key."""
@@ -646,7 +645,7 @@ class Search:
 
     async def _feedback(self, scored: Scored, expansion: Expansion | None) -> Expansion:
         """The words that the best passages of a first recall have in common."""
-        settings, view = self._prefs.expansion, scored.view
+        settings, view = self._prefs.expansion, scored.recall.view
         text = scored.plan.legs.text
         best = await self._best(scored, settings.feedback_passages)
         texts = [item.passage.chunk.text for item in best]

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 MANY = 1_000
 """Hits for which the garbage collector is paused: it takes half of the time of making 20,000."""
 
+SHOWN = "collection", "language", "kind", "source", "source_ref", "title", "summary", "metadata"
+"""What a candidate of a bundle has of its document, besides its id."""
+
 MOST_CHARACTERS = 20_000
 """The part of a whole document that is searched for a snippet: every word of it is analysed."""
 
@@ -122,16 +125,15 @@ class HybridRetriever:
         """
         if not requests:
             return []
-        groups: dict[object, list[int]] = {}
+        groups: dict[Filter, list[int]] = {}
         for index, request in enumerate(requests):
-            prefs = request.preferences
-            groups.setdefault((prefs.collection, prefs.filters), []).append(index)
+            groups.setdefault(_scope(request), []).append(index)
         outcomes: dict[int, Outcome] = {}
         with self._span(requests[0], one_of_many=True):
             async with cancel_scope(requests[0].context):
                 vectors = await self._vectors(requests)
-                for indices in groups.values():
-                    async with self._view(_scope(requests[indices[0]])) as view:
+                for where, indices in groups.items():
+                    async with self._view(where) as view:
                         for index in indices:
                             request = replace(requests[index], vector=vectors.get(index))
                             components = self._components(request.preferences)
@@ -418,14 +420,7 @@ def _candidate(
         shown = highlighter.snippet(part, language=document.language, max_chars=most)
     return CandidateItem(
         item_id=document.id,
-        collection=document.collection,
-        language=document.language,
-        kind=document.kind,
-        source=document.source,
-        source_ref=document.source_ref,
-        title=document.title,
-        summary=document.summary,
-        metadata=document.metadata,
+        **{name: getattr(document, name) for name in SHOWN},
         score=item.score,
         score_text=words.score if words else None,
         score_vec=semantic.score if semantic else None,

@@ -347,8 +347,8 @@ def _json_items(text: str) -> list[str]:
     except (ValueError, RecursionError):
         return []
     if isinstance(value, dict):
-        parts = list(value.values())
-        value = next((part for part in parts if isinstance(part, list)), parts)
+        members = list(value.values())
+        value = next((part for part in members if isinstance(part, list)), members)
     parts = (item.values() if isinstance(item, dict) else [item] for item in value)
     firsts = (next((one for one in part if isinstance(one, str)), None) for part in parts)
     return [text.strip() for text in firsts if text is not None]

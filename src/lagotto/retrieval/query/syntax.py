@@ -181,7 +181,8 @@ def _read_web(text: str, languages: Sequence[str | None]) -> Reading:
     items = [item for items in alternatives for item in items]
     wanted = [item for item in items if not item.negated]
     stops = stop_words_in(text, languages)
-    dropped = {item for item in items if item.operand.match in stops and not item.is_quoted}
+    small = (item for item in items if item.operand.match in stops)
+    dropped = {item for item in small if not quoted_in(item.source).fullmatch(item.source)}
     if dropped.issuperset(wanted):  # nothing else is wanted
         dropped.difference_update(wanted)
     conditions = [
@@ -210,10 +211,6 @@ class _Item:
     @property
     def match(self) -> Match:
         return Without(self.operand.match) if self.negated else self.operand.match
-
-    @property
-    def is_quoted(self) -> bool:
-        return quoted_in(self.source).fullmatch(self.source) is not None
 
 
 def _sources(text: str) -> Iterator[tuple[str, bool]]:
