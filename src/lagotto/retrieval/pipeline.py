@@ -127,7 +127,7 @@ class Scored:
         return depth is not None and any(np.count_nonzero(leg.ranks) >= depth for leg in legs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """What a search found: `ranked` are the passages to show, best first.
 
@@ -202,21 +202,17 @@ class Search:
                 ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
         if self._reranker is not None:
             with stage("rerank"):
-                seen, rest = self._for_reranker(self._reranker, ranked)
-                best, verdicts = await self._reranked(self._reranker, seen, scored)
-                ranked = best + rest
-                outcome = replace(
-                    outcome, seen=seen, verdicts=verdicts, judged=ranked if verdicts else None
-                )
+                ranked = await self._reranked(self._reranker, ranked, scored, outcome)
         if parents.stage == "after_rerank":
             with stage("parents"):
                 ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
         with stage("diversity"):
             ranked = await self._diverse(scored, above(ranked, prefs.min_score))
-        shown = await for_each(self._cited, ranked[: self._size.passages])
-        self._log(scored, shown)
-        outcome = replace(outcome, scored=scored, ranked=shown)
-        return await self._with_surroundings(outcome, scored)
+        outcome.scored = scored
+        outcome.ranked = await for_each(self._cited, ranked[: self._size.passages])
+        self._log(scored, outcome.ranked)
+        await self._add_surroundings(outcome, scored)
+        return outcome
 
     async def _recall(self, *, passages: int | None) -> Scored:
         """What the legs find, fused; twice where feedback is asked for.
@@ -337,7 +333,7 @@ class Search:
             names = {passage.key: passage.chunk.id for passage in passages}
             self.diagnostics.fusion = self._fusion_inputs(scored, names)
 
-    async def _with_surroundings(self, outcome: Outcome, scored: Scored) -> Outcome:
+    async def _add_surroundings(self, outcome: Outcome, scored: Scored) -> None:
         """What else the view shows, read while the state of the store is open.
 
         A pack traces what the legs found, whatever the later stages made of it: all of it if the
@@ -348,19 +344,17 @@ class Search:
         prefs, candidates = self._prefs, scored.candidates
         if self.request.verb == "context":
             with self.diagnostics.stage("neighbours"):
-                chunks = await self._surroundings(scored.source, outcome.ranked)
+                outcome.surroundings = await self._surroundings(scored.source, outcome.ranked)
             with self.diagnostics.stage("rank"):
                 everything = prefs.candidates is not None or prefs.overfetch is not None
                 wanted = None if everything else self._wanted
                 count = len(candidates.keys) if wanted is None else wanted
-                initial = await self._best(replace(scored, rows=None), count)
-            return replace(outcome, surroundings=chunks, initial=initial)
-        if self.request.verb == "search" and not prefs.snippet.prefer_chunk_snippet:
+                outcome.initial = await self._best(replace(scored, rows=None), count)
+        elif self.request.verb == "search" and not prefs.snippet.prefer_chunk_snippet:
             with self.diagnostics.stage("bundle"):
                 names = [item.name for item in scored.documents]
                 whole = await scored.recall.view.sources(names)
-            return replace(outcome, texts={item.ref: item.summary or item.text for item in whole})
-        return outcome
+            outcome.texts = {item.ref: item.summary or item.text for item in whole}
 
     async def _surroundings(self, source: ChunkSource, ranked: Sequence[Ranked]) -> list[Chunk]:
         """The chunks that were found, their parents and their neighbours, for a context pack."""
@@ -450,25 +444,24 @@ class Search:
         return None
 
     async def _reranked(
-        self, reranker: Reranker, seen: Sequence[Ranked], scored: Scored
-    ) -> tuple[list[Ranked], list[Ranked]]:
-        """The hits that are kept of what the reranker judged, best first, and all that it judged.
+        self, reranker: Reranker, ranked: Sequence[Ranked], scored: Scored, outcome: Outcome
+    ) -> list[Ranked]:
+        """The hits that are kept of what the reranker judged, best first, and those that follow.
 
         If it has no verdict, all hits are kept.
         """
-        prefs = self._prefs.rerank
-        ranked = await stages.rerank(
-            reranker,
-            self._prefs.query_text,
-            seen,
-            scored.candidates,
-            prefs=prefs,
-            diagnostics=self.diagnostics,
+        query, prefs, notes = self._prefs.query_text, self._prefs.rerank, self.diagnostics
+        seen, rest = self._for_reranker(reranker, ranked)
+        hits = await stages.rerank(
+            reranker, query, seen, scored.candidates, prefs=prefs, diagnostics=notes
         )
-        verdicts = [item for item in ranked if item.rerank is not None]
+        outcome.seen, outcome.verdicts = seen, [item for item in hits if item.rerank is not None]
         least = prefs.min_score or 0.0
-        best = [item for item in ranked if stages.verdict_score(item) >= least]
-        return best[: prefs.keep] if verdicts else best, verdicts
+        best = [item for item in hits if stages.verdict_score(item) >= least]
+        if not outcome.verdicts:
+            return best + rest
+        outcome.judged = kept = best[: prefs.keep] + rest
+        return kept
 
     async def _diverse(self, scored: Scored, ranked: list[Ranked]) -> list[Ranked]:
         if self._shows_copies_once:

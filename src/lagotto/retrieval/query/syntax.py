@@ -54,34 +54,37 @@ def parse_query(
     PostgreSQL: `web` websearch_to_tsquery, `plain` plainto_tsquery, `phrase` phraseto_tsquery,
     `strict` to_tsquery. Only `strict` knows wrong queries: it raises a QueryError.
     """
-    reading = Reading(None, text, (text,))
+    reading: Reading = None, text, (text,)
+    where, wanted, parts = reading
     if mode == "web":
-        reading = _read_web(text, languages)
+        where, wanted, parts = _read_web(text, languages)
     elif mode == "plain":
         operands = limited(filter(None, (operand(piece, languages) for piece in pieces(text))))
         stops = stop_words_in(text, languages)
         content = [one for one in operands if one.match not in stops] or operands
         where = every(one.match for one in content) if content else None
-        reading = Reading(where, text, tuple(one.text for one in content))
+        parts = tuple(one.text for one in content)
     elif mode == "phrase" and (whole := operand(text, languages)):
-        reading = Reading(whole.match, text, (text,))
+        where = whole.match
     elif mode == "strict":
-        reading = _read_strict(text, languages)
-    demanded = reading.where.parts if isinstance(reading.where, Every) else (reading.where,)
+        where, wanted, parts = _read_strict(text, languages)
+    demanded = where.parts if isinstance(where, Every) else (where,)
     rejected = [part.part for part in demanded if isinstance(part, Without)]
     excluded = either(rejected) if rejected else None
-    words = _scored(reading, languages) if scored else ()
-    return ParsedQuery(words, reading.where, excluded, reading.text)
+    words = _scored(wanted, parts, languages) if scored else ()
+    return ParsedQuery(words, where, excluded, wanted)
 
 
-def _scored(reading: Reading, languages: Sequence[str | None]) -> tuple[tuple[Term, ...], ...]:
-    stops = stop_words_in(reading.text, languages)
+def _scored(
+    text: str, parts: Sequence[str], languages: Sequence[str | None]
+) -> tuple[tuple[Term, ...], ...]:
+    stops = stop_words_in(text, languages)
     counts: dict[tuple[str, ...], int] = {}
-    for part in reading.parts:
+    for part in parts:
         words = query_terms(part, languages)
         for word in [word for word in words if Word(word.variants) not in stops] or words:
             counts[word.variants] = counts.get(word.variants, 0) + word.count
-    for name in (name for part in reading.parts for name in compounds(part)):
+    for name in (name for part in parts for name in compounds(part)):
         counts[name,] = counts.get((name,), 0) + 1
     return tuple(
         weighed(variants, times) for variants, times in islice(counts.items(), MAX_QUERY_TERMS)
@@ -144,17 +147,9 @@ def _widened(match: Match, others: Mapping[str, Sequence[Match]]) -> Match:
     return match
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A query by the rules of a syntax.
-
-    `where` is its condition, None for an empty one, `text` what it wants, and `parts` what of that
-    the condition asks for and can score.
-    """
-
-    where: Match | None
-    text: str
-    parts: tuple[str, ...]
+Reading = tuple[Match | None, str, tuple[str, ...]]
+"""A query by the rules of a syntax: its condition, None for an empty one, what it wants, and what
+of that the condition asks for and can score."""
 
 
 def weighed(variants: Sequence[str], times: int) -> tuple[Term, ...]:
@@ -190,11 +185,9 @@ def _read_web(text: str, languages: Sequence[str | None]) -> Reading:
         for items in alternatives
         if not dropped.issuperset(items)
     ]
-    return Reading(
-        where=either(conditions) if conditions else None,
-        text=" ".join(item.source for item in wanted),
-        parts=tuple(item.source for item in wanted if item not in dropped),
-    )
+    sources = tuple(item.source for item in wanted if item not in dropped)
+    where = either(conditions) if conditions else None
+    return where, " ".join(item.source for item in wanted), sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +363,7 @@ def _read_strict(query: str, languages: Sequence[str | None]) -> Reading:
     parser = _Parser(query, _tokens(query, languages))
     where = parser.whole()
     words = (token.text for token in parser.wanted if isinstance(token.node, Operand))
-    return Reading(where, " ".join(token.text for token in parser.wanted), tuple(words))
+    return where, " ".join(token.text for token in parser.wanted), tuple(words)
 
 
 def _tokens(query: str, languages: Sequence[str | None]) -> list[_Token]:
