@@ -66,8 +66,7 @@ def read_judgements(judgements: Iterable[RelevanceJudgement]) -> list[JudgedQuer
 def read_beir(folder: Path) -> list[JudgedQuery]:
     """The judged queries of a folder in the layout of BEIR, in the order of their file.
 
-    Those without a relevant document are left out. ConfigError if a file is missing or is not what
-    it should be.
+    Those without a relevant document are left out. ConfigError if a file is missing or wrong.
     """
     relevance = _relevance(folder)
     queries = (JudgedQuery(text, relevance.get(name, {})) for name, text in _texts(folder))

@@ -38,6 +38,7 @@ from lagotto.stores.memory import MemoryStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
+from tests.bases import base_of
 from tests.closeness import are_close
 from tests.conformance.lists import DOCUMENTS, LONG, Angles, candidates, named, spread
 
@@ -839,8 +840,7 @@ async def test_boundaries() -> None:
             pass
 
     assert isinstance(Own(), Embedder)
-    async with AsyncKnowledgeBase(":memory:", embedder=Own(), prefs="aiblox") as base:
-        await base.add(*DOCUMENTS)
+    async with base_of(*DOCUMENTS, embedder=Own(), prefs="aiblox") as base:
         bundle = await bundle_of(base, "atlantis")
     assert bundle.candidates
     assert Own.queries == ["atlantis"]

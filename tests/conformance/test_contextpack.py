@@ -25,6 +25,7 @@ from lagotto.rerankers.llm import LlmConfig, LlmReranker
 from lagotto.rerankers.wrappers import CachedReranker
 from lagotto.results import format_citation
 from lagotto.testing.hash_embedder import HashEmbedder
+from tests.bases import base_of
 from tests.conformance.lists import Angles, spread
 from tests.rerankers.doubles import Scripted
 from tests.servers.scripted import Reply, ScriptedServer, chat_reply, chat_route
@@ -83,13 +84,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 async def base(server: ScriptedServer) -> AsyncIterator[AsyncKnowledgeBase]:
-    async with AsyncKnowledgeBase(
-        ":memory:",
-        embedder=HashEmbedder(),
-        chunker="parent-child:128/32/0",
-        prefs="contextpack",
+    async with base_of(
+        *DOCUMENTS, embedder=HashEmbedder(), chunker="parent-child:128/32/0", prefs="contextpack"
     ) as base:
-        await base.add(*DOCUMENTS)
         yield base
 
 
@@ -128,8 +125,7 @@ async def test_rubric(server: ScriptedServer) -> None:
     documents = [Document(id=str(mark), text=f"Passage of {mark}") for mark in RUBRIC]
     route = chat_route(lambda query, text: int(text.split()[-1]) / 100)
     server.script(CHAT, *(route for _ in documents))
-    async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder(), prefs="contextpack") as base:
-        await base.add(*documents)
+    async with base_of(*documents, embedder=HashEmbedder(), prefs="contextpack") as base:
         found = await base.retrieve("passage")
     assert [(hit.breakdown.rerank, hit.score) for hit in found] == [
         (100, 1.0), (70, 0.7), (40, 0.4), (0, 0.0),
@@ -181,14 +177,13 @@ class TestReranking:
             seen.append(len(candidate.text))
             return Verdict(0.5)
 
-        async with AsyncKnowledgeBase(
-            ":memory:",
+        async with base_of(
+            *DOCUMENTS,
             embedder=HashEmbedder(),
             chunker="document",
             prefs="contextpack",
             reranker=Scripted(rule=look),
         ) as base:
-            await base.add(*DOCUMENTS)
             await base.retrieve(QUESTION, rerank=settings)
         assert seen == [longest] * len(DOCUMENTS)
 
@@ -199,13 +194,12 @@ class TestReranking:
         async def passages_asked_for(model: str, query: str) -> int:
             server.requests.clear()
             reranker = CachedReranker(LlmReranker(LlmConfig(model=model)), folder=tmp_path)
-            async with AsyncKnowledgeBase(
-                ":memory:",
+            async with base_of(
+                *(Document(id=name, text=text) for name, text in texts.items()),
                 embedder=HashEmbedder(),
                 prefs=PACK.replace(rerank={"reranker": None}),
                 reranker=reranker,
             ) as base:
-                await base.add(*(Document(id=name, text=text) for name, text in texts.items()))
                 found = await base.retrieve(query)
                 assert await base.retrieve(query) == found
             assert len(found) == 3

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lagotto.base.ingest import Ingest
-from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Chunk, Document, Page, Vector
 from lagotto.embedders import Embedder
@@ -34,6 +33,7 @@ from lagotto.stores.memory import MemoryStore
 from lagotto.testing.chunk_cache import cache_of
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.strategies import documents as any_documents
+from tests.bases import base_of
 from tests.counting import CountingEmbedder
 from tests.panics import PANICS, PanickingChunker, PanickingEmbedder
 
@@ -599,8 +599,7 @@ async def test_a_wording_changes_no_score_of_the_words() -> None:
 
 async def test_what_surrounds_a_chunk_made_now_is_made_now() -> None:
     embedder = CountingEmbedder()
-    async with AsyncKnowledgeBase(":memory:", embedder=embedder, chunker="sentence:8/0") as base:
-        await base.add(*BOOKS)
+    async with base_of(*BOOKS, embedder=embedder, chunker="sentence:8/0") as base:
         stored = {chunk.id for item in BOOKS[:3] for chunk in await base.chunks(item.id)}
         pack = await base.context(
             "truffles", prefs=LATE, top_k=3, context={"neighbor_same_page": 3}

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 from pydantic import Field
 
@@ -48,8 +47,7 @@ class Quote(Record):
     """Quoted words of an answer; `start` and `end` are offsets in the answer.
 
     `found_in` is the marker of the passage that holds them, `source` their span in its document;
-    both are None if no passage that the sentence cites does. A sentence that cites nothing may
-    quote from any of them.
+    both are None if no passage that the sentence cites does, or none at all if it cites nothing.
     """
 
     text: str
@@ -126,15 +124,10 @@ def check_answer(
     sources = _sources(pack)
     bracketed = _in_square_brackets(answer, sources)
     quoted = quotations(bracketed)
-    claim_list = []
-    for span in _sentences(bracketed, quoted):
-        claim = _claim(bracketed, span, quoted, sources)
-        cited = [sources[marker].text for marker in claim.markers if marker in sources]
-        changes: dict[str, Any] = {"text": answer[claim.start : claim.end]}  # in its own words
-        if judge and cited:
-            changes["follows"] = judge(_MARKER.sub("", claim.text).strip(), cited)
-        claim_list.append(claim.model_copy(update=changes))
-    claims = tuple(claim_list)
+    claims = tuple(
+        _claim(bracketed, span, quoted, sources, words=answer[span.start : span.end], judge=judge)
+        for span in _sentences(bracketed, quoted)
+    )
     named = dict.fromkeys(_markers(bracketed, sources))
     return AnswerCheck(
         claims=claims,
@@ -261,9 +254,15 @@ def _behind_markers(answer: str, cut: int) -> int:
 
 
 def _claim(
-    answer: str, span: Span, quoted: Sequence[Span], sources: Mapping[int, FoldedText]
+    answer: str,
+    span: Span,
+    quoted: Sequence[Span],
+    sources: Mapping[int, FoldedText],
+    *,
+    words: str,
+    judge: Judge | None,
 ) -> Claim:
-    """A sentence with what it names and quotes, and what the passages lack that it cites."""
+    """A sentence, in its own `words`, with what it names and quotes, and what its passages lack."""
     text = answer[span.start : span.end]
     markers = tuple(dict.fromkeys(_markers(text, sources)))
     allowed = [marker for marker in markers or sources if marker in sources]
@@ -278,13 +277,15 @@ def _claim(
         quote = Quote(text=answer[start:end], start=start, end=end, found_in=marker, source=source)
         quotes.append(quote)
     cited = [sources[marker] for marker in markers if marker in sources]
+    plain = _MARKER.sub("", text).strip()
     return Claim(
-        text=text,
+        text=words,
         start=span.start,
         end=span.end,
         markers=markers,
         quotes=tuple(quotes),
-        missing=tuple(_missing(_MARKER.sub("", text).strip(), cited)) if cited else (),
+        missing=tuple(_missing(plain, cited)) if cited else (),
+        follows=judge(plain, [one.text for one in cited]) if judge and cited else None,
     )
 
 

@@ -146,8 +146,7 @@ class ContextPack(Record):
 
     `selected_chunks` are in the order of their roles: hits by rank, each with its parent behind
     it, then siblings, then chunks of other pages. Chunks that overlap are one passage of the
-    text, under one marker. `tokens` counts the whole text, markup included. Of several questions,
-    `query` has one in each line.
+    text, under one marker. `tokens` counts markup, too. `query` has one question in each line.
     """
 
     query: str
@@ -429,8 +428,8 @@ class _Frame:
         one, two = (self.count(join_blocks([_SAMPLE] * n, format=self.format)) for n in (1, 2))
         around = one - self.count(_SAMPLE)
         glue = two - around - 2 * self.count(_SAMPLE)
-        budget = self.prefs.max_tokens - around
-        return Room(budget, passages=self.passages, size=self.size, glue=glue)
+        # The first passage is counted with glue as well.
+        return Room(self.prefs.max_tokens - around + glue, self.passages, self.size, glue)
 
 
 def _by_roles(questions: Sequence[PackQuery], known: Known, frame: _Frame) -> PackSelection:

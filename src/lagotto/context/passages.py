@@ -53,9 +53,8 @@ def _family(
         own += [Piece(chunk, "parent", hit) for chunk in chunks if chunk.id == primary.parent_id]
     if not any(chunk is primary for chunk in chunks):  # only what the hit has of it
         return own, [], []
-    near = siblings(primary, chunks, count=prefs.neighbor_same_page)
+    near, across = neighbours(primary, chunks, prefs)
     beside = [Piece(chunk, "sibling", hit) for chunk in near]
-    across = cross_page(primary, chunks, count=prefs.neighbor_cross_page)
     return own, beside, [Piece(chunk, "cross_page", hit) for chunk in across]
 
 
@@ -84,47 +83,35 @@ def expand_neighbors(
 
     `all_chunks` are those of the chunk's document, in any order; the others don't count.
     """
-    options = prefs or ContextPrefs()
-    near = siblings(chunk, all_chunks, count=options.neighbor_same_page)
-    across = cross_page(chunk, all_chunks, count=options.neighbor_cross_page)
+    near, across = neighbours(chunk, all_chunks, prefs or ContextPrefs())
     by_id = {item.id: item for item in (chunk, *near, *across)}
     return sorted(by_id.values(), key=lambda item: (item.start, item.end))
 
 
-def siblings(chunk: Chunk, all_chunks: Sequence[Chunk], *, count: int) -> list[Chunk]:
-    """Up to `count` on each side: of the same parent, or else of the same page.
+def neighbours(
+    chunk: Chunk, all_chunks: Sequence[Chunk], prefs: ContextPrefs
+) -> tuple[list[Chunk], list[Chunk]]:
+    """The siblings of a chunk and chunks of other pages, up to so many on each side, in order.
 
-    In a document without pages they are simply the chunks before and behind.
+    Siblings are of the same parent, or else of the same page, or in a document without pages the
+    chunks before and behind. The others are from the nearest page with text that it is not on.
     """
-    before, behind = _sides(chunk, all_chunks)
-    near_behind = [item for item in behind if _related(chunk, item)]
+    name, near, far = chunk.document_ref, prefs.neighbor_same_page, prefs.neighbor_cross_page
+    same = [one for one in all_chunks if (one.document_ref, one.level) == (name, chunk.level)]
+    same.sort(key=lambda item: item.ordinal)
+    before = [item for item in same if item.ordinal < chunk.ordinal]
+    behind = [item for item in same if item.ordinal > chunk.ordinal]
     near_before = [item for item in before if _related(chunk, item)]
-    return near_before[max(0, len(near_before) - count) :] + near_behind[:count]
-
-
-def cross_page(chunk: Chunk, all_chunks: Sequence[Chunk], *, count: int) -> list[Chunk]:
-    """Up to `count` on each side, from the nearest page that has text and that it is not on."""
+    near_behind = [item for item in behind if _related(chunk, item)]
+    siblings = near_before[max(0, len(near_before) - near) :] + near_behind[:near]
     if chunk.pages is None:
-        return []
+        return siblings, []
     first, last = chunk.pages
-    before, behind = _sides(chunk, all_chunks)
     earlier = [(item.pages[1], item) for item in before if item.pages and item.pages[1] < first]
     later = [(item.pages[0], item) for item in behind if item.pages and item.pages[0] > last]
     page_before = [item for page, item in earlier if page == earlier[-1][0]]
     page_behind = [item for page, item in later if page == later[0][0]]
-    return page_before[max(0, len(page_before) - count) :] + page_behind[:count]
-
-
-def _sides(chunk: Chunk, all_chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[Chunk]]:
-    """The chunks of the same level before and behind, both in document order."""
-    same = [
-        item
-        for item in all_chunks
-        if (item.document_ref, item.level) == (chunk.document_ref, chunk.level)
-    ]
-    same.sort(key=lambda item: item.ordinal)
-    before = [item for item in same if item.ordinal < chunk.ordinal]
-    return before, [item for item in same if item.ordinal > chunk.ordinal]
+    return siblings, page_before[max(0, len(page_before) - far) :] + page_behind[:far]
 
 
 def _related(chunk: Chunk, other: Chunk) -> bool:

@@ -113,6 +113,7 @@ class PackSelection:
         self.reasons[piece.name] = reason
 
 
+@dataclass(slots=True)
 class Room:
     """The budget while a pack grows: what it costs to take one more piece.
 
@@ -121,41 +122,33 @@ class Room:
     every piece would take longer than all the rest.
     """
 
-    def __init__(
-        self,
-        budget: int,
-        *,
-        passages: Callable[[Sequence[Piece]], Sequence[PackPassage]],
-        size: Callable[[PackPassage], int],
-        glue: int,
-    ) -> None:
-        self._left = budget + glue
-        self._passages = passages
-        self._size = size
-        self._glue = glue
-        self._pieces: dict[DocumentRef, list[Piece]] = {}
-        self._sizes: dict[DocumentRef, int] = {}
-        self._density = 0.0
+    budget: int
+    passages: Callable[[Sequence[Piece]], Sequence[PackPassage]]
+    size: Callable[[PackPassage], int]
+    glue: int
+    _pieces: dict[DocumentRef, list[Piece]] = field(default_factory=dict)
+    _sizes: dict[DocumentRef, int] = field(default_factory=dict)
+    _density: float = 0.0
 
     def has(self, piece: Piece, *, share: float = 1) -> bool:
-        return self._with(piece)[1] <= self._left * share
+        return self._with(piece)[1] <= self.budget * share
 
     def take(self, piece: Piece, *, share: float = 1) -> bool:
         """Take a piece if it fits into a share of what is left."""
         if self._surely_too_large(piece):
             return False
         size, more = self._with(piece)
-        if more > self._left * share:
+        if more > self.budget * share:
             return False
         name = piece.chunk.document_ref
         self._pieces.setdefault(name, []).append(piece)
         self._sizes[name] = size
-        self._left -= more
+        self.budget -= more
         return True
 
     @property
     def left(self) -> int:
-        return max(0, self._left)
+        return max(0, self.budget)
 
     def _surely_too_large(self, piece: Piece) -> bool:
         """Whether its text would have to be far denser than any so far to fit in.
@@ -168,16 +161,16 @@ class Room:
         for other in self._pieces.get(chunk.document_ref, ()):
             shared = min(chunk.end, other.chunk.end) - max(chunk.start, other.chunk.start)
             new -= max(0, shared)
-        return self._density > 0 and new > DENSER * self._density * max(0, self._left)
+        return self._density > 0 and new > DENSER * self._density * self.left
 
     def _with(self, piece: Piece) -> tuple[int, int]:
         """The tokens of the document's passages with the piece, and how many more these are."""
         name = piece.chunk.document_ref
-        passages = self._passages([*self._pieces.get(name, ()), piece])
-        sizes = [self._size(passage) for passage in passages]
+        passages = self.passages([*self._pieces.get(name, ()), piece])
+        sizes = [self.size(passage) for passage in passages]
         length = sum(len(passage.text) for passage in passages)
         self._density = max(self._density, length / max(1, sum(sizes)))
-        size = sum(sizes) + self._glue * len(sizes)
+        size = sum(sizes) + self.glue * len(sizes)
         return size, size - self._sizes.get(name, 0)
 
 

@@ -51,11 +51,10 @@ def collapse(
     A candidate without a passage belongs to no document. In each leg a document has the score of
     its best chunk, and the rank that its best chunk gives it among documents.
     """
-    names = {item.key: item.document.ref for item in passages}
-    documents = {names[item.key]: item.document for item in passages}
+    documents = {item.document.ref: item.document for item in passages}
     different = sorted(documents.values(), key=document_order)
     index_of = {item.ref: index for index, item in enumerate(different)}
-    of_key = {key: index_of[name] for key, name in names.items()}
+    of_key = {item.key: index_of[item.document.ref] for item in passages}
     owners = np.array([of_key.get(key, NO_DOCUMENT) for key in candidates.keys.tolist()], np.int64)
     legs = {
         leg: _of_documents(each, owners, len(different)) for leg, each in candidates.legs.items()

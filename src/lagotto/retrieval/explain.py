@@ -55,8 +55,7 @@ class Diagnostics:
     def stage(self, name: str) -> Self:
         """Count the time for a stage, to the end of the `with` block that this is for.
 
-        A stage that runs twice adds up. One inside another pauses it, so the times add up to the
-        total.
+        A stage that runs twice adds up. One inside another pauses it: times add up to the total.
         """
         self._count()
         self._running.append(name)

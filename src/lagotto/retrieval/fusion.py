@@ -235,10 +235,9 @@ damp fully. Flat cosines, as in a language that the model doesn't know, have no 
 
 
 def match_strength(best: float, idfs: Sequence[float]) -> float:
-    """How strong a leg's best match is, from 0 to 1.
+    """How strong a leg's best match is, from 0 to 1, by its BM25 score and the IDFs of the words.
 
-    `best` is its BM25 score, `idfs` are those of the query's words. A term scores at most its IDF
-    times K1 + 1.
+    A term scores at most its IDF times K1 + 1.
     """
     most = (K1 + 1) * sum(sorted(idfs, reverse=True)[:TOP_WORDS])
     return min(1.0, best / (FULL_MATCH * most)) if most > 0 else 1.0

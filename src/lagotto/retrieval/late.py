@@ -22,16 +22,9 @@ from lagotto.indexes.bm25 import CountedTerms, idf
 from lagotto.indexes.text_query import TextQuery, as_word, holds
 from lagotto.prefs import CachePrefs, RetrievalPrefs
 from lagotto.results import Leg
+from lagotto.retrieval import recall
 from lagotto.retrieval.fusion import Candidates, LegScores, Scores
-from lagotto.retrieval.recall import (
-    LegQuery,
-    QueryPlan,
-    SemanticQuery,
-    TrigramTextQuery,
-    least_scores,
-    listed,
-    scores_of,
-)
+from lagotto.retrieval.recall import LegQuery, QueryPlan, SemanticQuery, TrigramTextQuery
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Passage, View
 
 
@@ -66,9 +59,9 @@ async def late_candidates(
     keys = np.concatenate([np.empty(0, np.int64), *stored.values()])
     scored: dict[Leg, LegScores] = {}
     for leg, query in legs.active().items():
-        of_stored, of_source = await scores_of(query, view, keys), await source.scores(query)
+        of_stored, of_source = await recall.scores_of(query, view, keys), await source.scores(query)
         listing = [_matched_by_score(query, of_stored), await source.matched(query, of_source)]
-        least = least_scores(prefs).get(leg)
+        least = recall.least_scores(prefs).get(leg)
         if isinstance(query, TrigramTextQuery):
             least = query.threshold
         scores = np.concatenate([of_stored, of_source])
@@ -89,7 +82,7 @@ def _ranked(scores: Scores, mask: NDArray[np.bool_], *, least: float | None) -> 
     rows = np.flatnonzero(mask)
     order = rows[np.argsort(-scores[rows], kind="stable")]
     best = Hits(order, scores[order].astype(np.float32))
-    return LegScores(scores, listed(best, np.arange(len(scores))).ranks)
+    return LegScores(scores, recall.listed(best, np.arange(len(scores))).ranks)
 
 
 def _listed(keys: ChunkKeys, scored: Mapping[Leg, LegScores]) -> Candidates:
@@ -344,9 +337,7 @@ def bm25(texts: Sequence[IndexedText], query: TextQuery, *, idfs: Scores) -> Sco
     """The BM25 score of each text; `idfs` are those of the query's words in the store.
 
     Where the store holds whole documents, a word that many of them hold may still be rare among
-    these chunks, so the greater IDF counts. Lengths are compared with the mean of these chunks. A
-    word counts as its best alternative does; a text that the query's condition does not hold for
-    scores 0.
+    these chunks, so the greater IDF counts. Lengths are compared with the mean of these chunks.
     """
     mean = sum(len(item.text.terms) for item in texts) / len(texts) or 1.0
     here = [

@@ -176,6 +176,7 @@ class Search:
         judged = self._reranker is not None and not self._reranker.scale.blended
         self._size = SearchSize.of(request, judged=judged)
         self._is_late = prefs.chunking.strategy != "precomputed"
+        self._shows_copies_once = prefs.diversity.copies == "once"
         self.diagnostics = diagnostics
         self._view = view
         self._passages: dict[int, Passage] = {}  # every one is read once
@@ -228,15 +229,10 @@ class Search:
             with self.diagnostics.stage("expand"):
                 expansion, feedback = await self._feedback(scored, expansion), False
 
-    @property
-    def _shows_copies_once(self) -> bool:
-        return self._prefs.diversity.copies == "once"
-
     async def _past_copies(self, scored: Scored) -> Scored:
         """The candidates, searched for deeper while copies take the room of other texts.
 
-        That does not depend on how many hits are asked for, so a shorter list is the beginning of a
-        longer one.
+        Whatever the number of hits that is asked for: a shorter list is the beginning of a longer.
         """
         is_set = self._prefs.candidates is not None or self._prefs.overfetch is not None
         if is_set or not self._shows_copies_once:
@@ -337,9 +333,8 @@ class Search:
         """What else the view shows, read while the state of the store is open.
 
         A pack traces what the legs found, whatever the later stages made of it: all of it if the
-        search says how many candidates there are to be, else as many as later stages need. To read
-        the others takes longer than the rest of a pack (4 ms and 20 ms for 200 candidates in a file
-        of 20,000 chunks).
+        search says how many candidates there are to be, else as many as later stages need: reading
+        the others takes longer than the rest of a pack (4 to 20 ms for 200 of 20,000 chunks).
         """
         prefs, candidates = self._prefs, scored.candidates
         if self.request.verb == "context":
@@ -548,16 +543,8 @@ class Search:
                 view = await view.excluding(plan.excluded)
         if self._prefs.boost or self._shows_copies_once:  # every candidate is read
             passages = None
-        recall = Recall(
-            view,
-            plan.legs,
-            self._prefs,
-            self.diagnostics,
-            weights=plan.weights,
-            floor=self._floor,
-            passages=passages,
-        )
-        return plan, recall
+        fusion = plan.weights, self._floor, passages
+        return plan, Recall(view, plan.legs, self._prefs, self.diagnostics, *fusion)
 
     async def _fused(self, plan: QueryPlan, recall: Recall, depth: int) -> Scored:
         view, unfused = recall.view, await recall.candidates(depth=depth)

@@ -21,16 +21,9 @@ from lagotto.documents import Vector
 from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError, QueryError, StoreError
 from lagotto.filters import FilterHint
+from lagotto.indexes import text_query
 from lagotto.indexes.base import NO_HITS, ChunkKeys, Hits, keys_of
-from lagotto.indexes.text_query import (
-    Match,
-    NativeQuery,
-    Phrase,
-    Term,
-    TextQuery,
-    holds,
-    substituted,
-)
+from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery
 from lagotto.prefs import Distance, QueryType, RetrievalPrefs, ScoringPrefs
 from lagotto.results import LEGS, Leg
 from lagotto.retrieval.explain import Diagnostics
@@ -162,7 +155,8 @@ class ExactQuery:
         return shares
 
     def score_of(self, text: str, terms: Sequence[str]) -> float:
-        held = [query.where is not None and holds(query.where, terms) for query, _ in self.wordings]
+        wheres = [query.where for query, _ in self.wordings]
+        held = [where is not None and text_query.holds(where, terms) for where in wheres]
         return sum(held) / len(held)
 
 
@@ -480,7 +474,7 @@ class QueryPlanner:
             for word, terms in alternatives.items()
             for variant in word.variants
         }
-        return replace(query, where=substituted(self._parsed.where, texts))
+        return replace(query, where=text_query.substituted(self._parsed.where, texts))
 
     async def _meaning(
         self, legs: LegQueries, vector: Vector | None, expansion: Expansion | None
@@ -659,8 +653,7 @@ def boost(
 
     That is the first if it holds an identifier that hardly any other passage holds, else
     `BOOSTED_RANK`. `rest` are the scores without that leg. Where a holder has that rank already,
-    the leg has no weight and nothing changes; else the best one gets what it lacks, and the others
-    nothing.
+    the leg has no weight and nothing changes; else only the best one gets anything: what it lacks.
     """
     leg = candidates.legs["exact"]
     holders, wanted_rank = holders_of(candidates, exact)
@@ -701,54 +694,47 @@ def listed(hits: Hits, keys: ChunkKeys, *, rest: NDArray[np.float32] | None = No
     return LegScores(scores, ranks)
 
 
+@dataclass(slots=True)
 class Recall:
     """One query's legs on one view; with the `weights` of fusion they may become a single query.
 
-    `floor` is where the embedder's cosines of unrelated texts start, `passages` how many of the
-    best will be read, None for all.
+    `floor` is the cosine of unrelated texts, `passages` how many are to be read, None for all.
     """
 
-    def __init__(
-        self,
-        view: View,
-        legs: LegQueries,
-        prefs: RetrievalPrefs,
-        diagnostics: Diagnostics | None = None,
-        *,
-        weights: Mapping[Leg, float] | None = None,
-        floor: float = 0.0,
-        passages: int | None = None,
-    ) -> None:
-        self.view = view
-        self._legs = legs
-        self._queries = legs.active()
-        self._prefs = prefs
-        self._diagnostics = diagnostics or Diagnostics()
-        self._weights, self._floor, self._passages = weights, floor, passages
+    view: View
+    legs: LegQueries
+    prefs: RetrievalPrefs
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    weights: Mapping[Leg, float] | None = None
+    floor: float = 0.0
+    passages: int | None = None
 
     async def candidates(self, *, depth: int) -> Candidates:
         """The best `depth` chunks of each leg, with the score of every leg for each of them.
 
         A leg that fails is noted and left out, unless it was the only one.
         """
-        with self._diagnostics.stage("recall"):
+        with self.diagnostics.stage("recall"):
             if (both := await self._single_query(depth)) is not None:
                 return both
-            fill, semantic = self._prefs.scoring.fill, self._legs.semantic
+            fill, semantic = self.prefs.scoring.fill, self.legs.semantic
+            queries = self.legs.active()
             cosines: Hits | None = None
             if fill and semantic is not None and self.view.native is not None:
                 outcomes, cosines = await self._with_cosines(semantic, depth)
             else:
-                answers = await of_each(
-                    self.view, lambda leg: self._search(leg, depth), self._queries
+                found = await of_each(
+                    self.view, lambda query: self._search(query, depth), queries.values()
                 )
-                outcomes = dict(zip(self._queries, answers, strict=True))
+                outcomes = dict(zip(queries, found, strict=True))
             lists = self._usable(outcomes)
             keys = keys_of(lists.values())
             scores = {leg: listed(hits, keys) for leg, hits in lists.items()}
             if fill:
                 await of_each(
-                    self.view, lambda leg: self._fill(leg, scores[leg], keys, cosines), scores
+                    self.view,
+                    lambda leg: self._fill(queries[leg], scores[leg], keys, cosines),
+                    scores,
                 )
             return Candidates(keys, scores, depth)
 
@@ -761,11 +747,12 @@ class Recall:
         for these cosines together with the nearest vectors: a round trip less.
         """
         outcomes: dict[Leg, Hits | StoreError] = {"semantic": NO_HITS}  # the first in order
-        for leg in [leg for leg in self._queries if leg != "semantic"]:
-            outcomes[leg] = await self._search(leg, depth)
+        for leg, query in self.legs.active().items():
+            if leg != "semantic":
+                outcomes[leg] = await self._search(query, depth)
         keys = keys_of(hits for hits in outcomes.values() if isinstance(hits, Hits))
         outcomes["semantic"], cosines = await asyncio.gather(
-            self._search("semantic", depth), self.view.semantic_scores(semantic.vector, keys)
+            self._search(semantic, depth), self.view.semantic_scores(semantic.vector, keys)
         )
         return outcomes, Hits(keys, cosines)
 
@@ -788,7 +775,7 @@ class Recall:
 
         That is so unless the scale of a score can be computed for each by itself.
         """
-        query, prefs, scoring = self._legs, self._prefs, self._prefs.scoring
+        query, prefs, scoring = self.legs, self.prefs, self.prefs.scoring
         scale: Scale
         if scoring.blend == "rrf":
             scale = "rrf"
@@ -796,9 +783,9 @@ class Recall:
             scale = scoring.normalize
         else:
             return None
-        if self._weights is None or query.fuzzy is not None or query.exact is not None:
+        if self.weights is None or query.fuzzy is not None or query.exact is not None:
             return None
-        weights = self._weights["semantic"], self._weights["text"]
+        weights = self.weights["semantic"], self.weights["text"]
         if query.semantic is None or query.text is None or min(weights) <= 0:
             return None
         if query.semantic.distance != "cosine" or prefs.strategy == "legs":
@@ -812,14 +799,14 @@ class Recall:
             scale=scale,
             weights=weights,
             rrf_k=scoring.rrf_k,
-            floor=self._floor,
-            passages=2 * depth if self._passages is None else self._passages,
+            floor=self.floor,
+            passages=2 * depth if self.passages is None else self.passages,
             anyway=prefs.strategy == "statement",
         )
 
     def _usable(self, outcomes: Mapping[Leg, Hits | StoreError]) -> dict[Leg, Hits]:
         """What the legs found that did not fail, without hits below their thresholds."""
-        least = least_scores(self._prefs)
+        least = least_scores(self.prefs)
         failed = [outcome for outcome in outcomes.values() if isinstance(outcome, StoreError)]
         if failed and len(failed) == len(outcomes):
             raise failed[0]
@@ -827,14 +814,13 @@ class Recall:
         for leg, outcome in outcomes.items():
             if isinstance(outcome, StoreError):
                 note = f"the leg failed and is left out ({outcome})"
-                self._diagnostics.note(leg, note, cause=outcome)
+                self.diagnostics.note(leg, note, cause=outcome)
             else:
                 threshold = least.get(leg)
                 usable[leg] = outcome if threshold is None else outcome[outcome.scores >= threshold]
         return usable
 
-    async def _search(self, leg: Leg, depth: int) -> Hits | StoreError:
-        query = self._queries[leg]
+    async def _search(self, query: LegQuery, depth: int) -> Hits | StoreError:
         try:
             if isinstance(query, TextQuery):
                 return await self.view.text(query, k=depth)
@@ -843,9 +829,9 @@ class Recall:
             return error
 
     async def _fill(
-        self, leg: Leg, known: LegScores, keys: ChunkKeys, cosines: Hits | None = None
+        self, query: LegQuery, known: LegScores, keys: ChunkKeys, cosines: Hits | None
     ) -> None:
-        query, missing = self._queries[leg], np.flatnonzero(known.ranks == 0)
+        missing = np.flatnonzero(known.ranks == 0)
         if isinstance(query, SemanticQuery) and cosines is not None:
             scores = cosines.scores_of(keys[missing], ascending=True)
             known.scores[missing] = query.scaled(scores)

@@ -73,9 +73,8 @@ class HybridRetriever:
 
     `scorer` fuses the scores of the legs; `items` gives the documents for late chunking and
     `chunk_cache` keeps their chunks, in place of the store. A reranker or chunker that preferences
-    name is created when it is first asked for. With a `generation`, searches fail with a
-    RebuiltError once the base has another one: a query that one model embedded is never compared
-    with vectors of another model.
+    name is created when it is first asked for. With a `generation`, searches of a base that has
+    another one by now fail with a RebuiltError: vectors of two models are never compared.
     """
 
     def __init__(
@@ -120,8 +119,7 @@ class HybridRetriever:
     async def run_many(self, requests: Sequence[SearchRequest]) -> list[Outcome]:
         """The outcomes of `run` for requests with one context, all embedded at once.
 
-        Queries with the same filter see the same state of the store. The shared embedding is in
-        nobody's `stats`.
+        Those with the same filter see the same state of the store; embedding is in no `stats`.
         """
         if not requests:
             return []
@@ -220,11 +218,7 @@ class HybridRetriever:
             yield view
 
     def _components(self, prefs: RetrievalPrefs) -> Components:
-        """The parts of a search.
-
-        Its reranker is the one that the caller names, or passed, or that a preset names, in this
-        order.
-        """
+        """The parts of a search; its reranker is named or passed by the caller, or of a preset."""
         name, parts = prefs.rerank.reranker, self._parts
         if name is None or (parts.reranker and prefs.is_from_preset("rerank.reranker")):
             return parts
