@@ -30,12 +30,8 @@ _INVISIBLE = (
 )
 """Unicode's Default_Ignorable_Code_Point, control characters, and combining marks."""
 _BACKTICKS = re.compile("`+")
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKDOWN = re.compile(r"([\\`*\[\]<])")
-
-
-@cache
-def _not_xml() -> re.Pattern[str]:
-    return re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @cache
@@ -57,7 +53,7 @@ def block(marker: int, passage: PackPassage, *, format: PackFormat) -> str:  # n
     if format == "xml":
         from xml.sax.saxutils import escape, quoteattr  # imports a parser and URL openers
 
-        label, text = (_not_xml().sub("\ufffd", part) for part in (label, text))
+        label, text = (_NOT_XML.sub("\ufffd", part) for part in (label, text))
         head = f'<passage marker="[{marker}]" source={quoteattr(label)}>'
         return f"{head}\n{escape(text)}\n</passage>"
     if "[" in text:

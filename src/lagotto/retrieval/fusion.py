@@ -16,7 +16,6 @@ from lagotto.prefs import Normalisation, ScoringPrefs
 from lagotto.results import LEGS, Leg
 
 Scores = NDArray[np.float64]
-Ranks = NDArray[np.int64]
 
 FARTHEST = 3.0
 """Standard deviations from the mean beyond which `zscore` tells no difference."""
@@ -30,7 +29,7 @@ class LegScores:
     """
 
     scores: Scores
-    ranks: Ranks
+    ranks: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Candidates:
     depth: int | None = None
 
     @cached_property
-    def best_ranks(self) -> Ranks:
+    def best_ranks(self) -> NDArray[np.int64]:
         """The best rank of each candidate in any leg's list."""
         best = np.full(len(self.keys), np.iinfo(np.int64).max)
         for leg in self.legs.values():

@@ -50,8 +50,6 @@ NEIGHBOURS = 2
 DEEPER = 4
 """How many times more candidates to rank where too few remain, and how much deeper to search where
 those found are of too few documents."""
-DAMPED: tuple[Leg, ...] = ("text", "fuzzy")
-"""The legs whose scores are divided by the best of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -592,18 +590,15 @@ class Search:
 
         Only where their best match would count 1 whatever it is, beside absolute cosines.
         """
-        scoring, semantic = self._prefs.scoring, candidates.legs.get("semantic")
-        absolute = scoring.blend == "linear" and scoring.normalize == "absolute"
-        by_cosine = self._prefs.vector.distance == "cosine"
-        if not (scoring.adapt and absolute and by_cosine) or semantic is None:
+        prefs, semantic = self._prefs, candidates.legs.get("semantic")
+        if not (prefs.scoring.adapt and prefs.has_absolute_scores()) or semantic is None:
             return {}
         # A model that knows the language may be near the answer without a clear lead; the cosines
         # of one that does not say nothing unless one of them stands out.
         clear = 1.0 if plan.reads else fusion.semantic_lead(semantic, floor=self._floor)
-        queries = {"text": plan.legs.text, "fuzzy": plan.legs.fuzzy} if clear else {}
         factors: dict[Leg, float] = {}
-        for leg in DAMPED:
-            query, leg_scores = queries.get(leg), candidates.legs.get(leg)
+        for leg, query in plan.legs.active().items() if clear else ():
+            leg_scores = candidates.legs.get(leg)
             if isinstance(query, TextQuery) and query.native is None and leg_scores is not None:
                 words = [word for word in query.words if word]
                 idfs = await view.idf([as_word(word) for word in words])

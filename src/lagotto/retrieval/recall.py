@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +49,6 @@ from lagotto.terms.languages import (
 )
 from lagotto.terms.vocabulary import word_similarity
 from lagotto.terms.words import words
-
-if TYPE_CHECKING:
-    from lagotto.stores.postgres.native import PostgresNative
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -188,7 +185,7 @@ async def exact_query(
 
 @dataclass(frozen=True, slots=True)
 class TrigramTextQuery:
-    """Words, compared together, and the least similarity of a text that is found.
+    """Words, compared together, and the least similarity of a text that is found, on a server.
 
     `near` are words that stand near answers: a text with one of them is a better one.
     """
@@ -198,12 +195,14 @@ class TrigramTextQuery:
     near: tuple[str, ...] = ()
 
     async def search(self, view: View, *, k: int) -> Hits:
-        return await _comparing(view).search_texts(
+        assert view.native is not None
+        return await view.native.search_texts(
             self.words, threshold=self.threshold, k=k, near=self.near, bonus=NEAR_ANSWER_WEIGHT
         )
 
     async def scores(self, view: View, keys: ChunkKeys) -> Scores:
-        scores = await _comparing(view).text_scores(
+        assert view.native is not None
+        scores = await view.native.text_scores(
             self.words, keys, near=self.near, bonus=NEAR_ANSWER_WEIGHT
         )
         return scores.astype(np.float64)
@@ -212,12 +211,6 @@ class TrigramTextQuery:
         alike = word_similarity(self.words, text)
         has_one = not set(words(text)).isdisjoint(self.near)
         return alike + NEAR_ANSWER_WEIGHT * (1 - alike) * has_one
-
-
-def _comparing(view: View) -> PostgresNative:
-    if view.native is None:
-        raise StoreError("this store can't compare whole texts; ask for fuzzy.over = 'terms'")
-    return view.native
 
 
 LegQuery = SemanticQuery | TextQuery | TrigramTextQuery | ExactQuery

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
@@ -79,13 +80,12 @@ def _scored(
     text: str, parts: Sequence[str], languages: Sequence[str | None]
 ) -> tuple[tuple[Term, ...], ...]:
     stops = stop_words_in(text, languages)
-    counts: dict[tuple[str, ...], int] = {}
+    counts: Counter[tuple[str, ...]] = Counter()
     for part in parts:
         words = query_terms(part, languages)
         for word in [word for word in words if Word(word.variants) not in stops] or words:
-            counts[word.variants] = counts.get(word.variants, 0) + word.count
-    for name in (name for part in parts for name in compounds(part)):
-        counts[name,] = counts.get((name,), 0) + 1
+            counts[word.variants] += word.count
+    counts.update((name,) for part in parts for name in compounds(part))
     return tuple(
         weighed(variants, times) for variants, times in islice(counts.items(), MAX_QUERY_TERMS)
     )
