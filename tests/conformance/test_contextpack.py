@@ -27,6 +27,7 @@ from lagotto.results import format_citation
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.bases import base_of
 from tests.conformance.lists import Angles, spread
+from tests.counting import CountingEmbedder
 from tests.rerankers.doubles import Scripted
 from tests.servers.scripted import Reply, ScriptedServer, chat_reply, chat_route
 
@@ -538,16 +539,9 @@ async def test_filters(base: AsyncKnowledgeBase) -> None:
 
 async def test_batches(server: ScriptedServer) -> None:
     """contextpack 16: texts are embedded together."""
-    calls: list[int] = []
-
-    class Counting(HashEmbedder):
-        async def embed(self, texts, *, role):  # type: ignore[no-untyped-def]
-            calls.append(len(texts))
-            return await super().embed(texts, role=role)
-
-    async with AsyncKnowledgeBase(":memory:", embedder=Counting(), prefs="contextpack") as base:
-        await base.add(*DOCUMENTS)
-    assert len(calls) == 1
+    embedder = CountingEmbedder()
+    async with base_of(*DOCUMENTS, embedder=embedder, prefs="contextpack"):
+        assert len(embedder.calls) == 1
 
 
 async def test_usage_example(base: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:

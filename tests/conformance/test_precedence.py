@@ -10,7 +10,6 @@ import pytest
 
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
-from lagotto.embedders.base import Role
 from lagotto.prefs import RetrievalPrefs
 from lagotto.presets import preset_names
 from lagotto.request_context import RequestContext
@@ -23,6 +22,7 @@ from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
 from tests.bases import base_of
 from tests.conformance.lists import DOCUMENTS, LONG
+from tests.counting import CountingEmbedder
 from tests.servers.scripted import ScriptedServer, chat_route
 
 QUERY = "configure logging"
@@ -126,18 +126,6 @@ class TestReranker:
         assert request.json["model"] == "gpt-4o"
 
 
-class Seen(HashEmbedder):
-    """An embedder of the caller, which tells what it embedded."""
-
-    def __init__(self) -> None:
-        super().__init__(dimension=64)
-        self.queries: list[str] = []
-
-    async def embed(self, texts, *, role: Role):  # type: ignore[no-untyped-def]
-        self.queries += texts if role == "query" else []
-        return await super().embed(texts, role=role)
-
-
 PRESETS = [name for name in preset_names() if name != "contextpack"]
 """Those that need no service."""
 
@@ -145,7 +133,7 @@ PRESETS = [name for name in preset_names() if name != "contextpack"]
 @pytest.mark.parametrize("preset", PRESETS)
 async def test_embedder(preset: str) -> None:
     """Also local-rag, whose design says MiniLM."""
-    mine = Seen()
+    mine = CountingEmbedder()
     async with base_of(*DOCUMENTS, embedder=mine, prefs=preset) as base:
         await base.retrieve(QUERY)
         assert base.embedder is mine
@@ -177,7 +165,7 @@ class Words:
 
 @pytest.mark.parametrize("preset", PRESETS)
 async def test_expander(preset: str) -> None:
-    mine = Seen()
+    mine = CountingEmbedder()
     async with base_of(*DOCUMENTS, embedder=mine, prefs=preset, expander=Words()) as base:
         await base.retrieve(QUERY)
     assert mine.queries == [QUERY, "island of Plato"]
@@ -194,7 +182,7 @@ async def test_counter(preset: str) -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 async def test_query_vector(preset: str) -> None:
     """The caller's vector is the query's, with an expander too, whatever embeds queries."""
-    mine = Seen()
+    mine = CountingEmbedder()
     (vector,) = await HashEmbedder(dimension=64).embed(["island of Plato"], role="query")
     async with base_of(*DOCUMENTS, embedder=mine, prefs=preset) as base:
         own = await base.retrieve(QUERY, mode="semantic", query_vector=vector)
@@ -205,7 +193,7 @@ async def test_query_vector(preset: str) -> None:
 
 async def test_query_vector_with_an_expander() -> None:
     """The mean of the caller's vector and of what the expander adds; the query is not embedded."""
-    mine = Seen()
+    mine = CountingEmbedder()
     plato, stargate = await HashEmbedder(dimension=64).embed(
         ["island of Plato", "stargate seasons"], role="query"
     )

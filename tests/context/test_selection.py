@@ -242,9 +242,7 @@ def many(shelf: Shelf, *results: Sequence[RetrievalResult], **prefs: Any) -> Con
         asked,
         known_by_document(chunks),
         _Frame(COUNT, "plain", ContextPrefs(**prefs)),
-        candidates=(),
-        reranked=(),
-        notes=(),
+        ((), (), ()),
     )
 
 

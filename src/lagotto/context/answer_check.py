@@ -180,8 +180,8 @@ class FoldedText:
     @cached_property
     def numbers(self) -> set[str]:
         """The values of its numbers, numerals and months."""
-        values, named = _NUMBER.findall(self._with_label), {**_NUMERALS, **_MONTHS}
-        return {*map(_value, values), *(named[word] for word in self.words & named.keys())}
+        numbers = map(_value, _NUMBER.findall(self._with_label))
+        return {*numbers, *(_NAMED[word] for word in self.words & _NAMED.keys())}
 
     @cached_property
     def words(self) -> set[str]:
@@ -342,7 +342,8 @@ _TENS = "thirty forty fifty sixty seventy eighty ninety"
 _YEAR = """january february march april may june july august september october november
     december"""
 _MONTHS = {word: str(number) for number, word in enumerate(_YEAR.split(), 1)}
-_NUMERALS = {
+_NAMED = {
+    **_MONTHS,
     **{word: str(number) for number, word in enumerate(_COUNTED.split())},
     **{word: str(10 * number) for number, word in enumerate(_TENS.split(), 3)},
 }

@@ -192,15 +192,14 @@ async def as_pack(*outcomes: Outcome, count: TokenCounter) -> ContextPack:
         )
         if outcome.scored:
             reranked += await results_of(outcome.verdicts, outcome.scored)
+    notes = tuple(dict.fromkeys(note for found in answers for note in found.degraded))
     with first.diagnostics.stage("pack"):
         pack = await in_thread(
             _packed,
             questions,
             by_document(chunk for outcome in outcomes for chunk in outcome.surroundings),
             _Frame(cache(count), first.request.format, prefs.context),
-            candidates=candidates,
-            reranked=reranked,
-            notes=tuple(dict.fromkeys(note for found in answers for note in found.degraded)),
+            (candidates, reranked, notes),
         )
     stats = merged_stats(
         outcome.diagnostics.stats(prefs, results.stats.counts)
@@ -250,20 +249,16 @@ async def build_pack(
         [PackQuery(query, results, stop)],
         by_document(chunks),
         _Frame(cache(count), format, prefs or ContextPrefs()),
-        candidates=candidates,
-        reranked=reranked,
-        notes=notes,
+        (candidates, reranked, notes),
     )
 
 
+SearchTrace = tuple[Sequence[TracedCandidate], Sequence[RetrievalResult], Sequence[str]]
+"""What the legs found, what a reranker judged, and notes; without the first two, the results."""
+
+
 def _packed(
-    questions: Sequence[PackQuery],
-    known: Known,
-    frame: _Frame,
-    *,
-    candidates: Sequence[TracedCandidate],
-    reranked: Sequence[RetrievalResult],
-    notes: Sequence[str],
+    questions: Sequence[PackQuery], known: Known, frame: _Frame, search: SearchTrace
 ) -> ContextPack:
     results = interleaved([question.results for question in questions])
     selection = (_by_roles if frame.prefs.by_roles else _by_worth)(questions, known, frame)
@@ -298,13 +293,11 @@ def _packed(
         ),
         trace=_trace(
             results,
-            selection=selection,
+            search,
+            selection,
+            coverage=[*_coverage(questions, selection, markers)] if len(questions) > 1 else (),
             tokens=tokens,
             max_tokens=frame.prefs.max_tokens,
-            candidates=candidates,
-            reranked=reranked or results,
-            notes=notes,
-            coverage=[*_coverage(questions, selection, markers)] if len(questions) > 1 else (),
         ),
     )
 
@@ -326,17 +319,16 @@ def _coverage(
 
 def _trace(
     results: Sequence[RetrievalResult],
-    *,
-    candidates: Sequence[TracedCandidate],
-    reranked: Sequence[RetrievalResult],
+    search: SearchTrace,
     selection: PackSelection,
+    *,
+    coverage: Sequence[Coverage],
     tokens: int,
     max_tokens: int,
-    notes: Sequence[str],
-    coverage: Sequence[Coverage],
 ) -> ContextTrace:
     found, kept = selection.found.values(), selection.taken.values()
-    notes = [*notes, *selection.notes]
+    candidates, reranked, noted = search
+    notes = [*noted, *selection.notes]
     if not results:
         notes.append("empty: nothing was found")
     elif not kept and not selection.notes:
@@ -360,7 +352,7 @@ def _trace(
                 answerability=result.answerable,
                 key_evidence=result.content[slice(*result.evidence)] if result.evidence else None,
             )
-            for result in reranked
+            for result in reranked or results
             if result.breakdown.rerank_score is not None
         ),
         final_token_count=tokens,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lagotto.documents import Document, Vectors
-from lagotto.embedders import Role, create_embedder
+from lagotto.documents import Document
+from lagotto.embedders import create_embedder
 from lagotto.errors import QueryError
 from lagotto.filters import And
 from lagotto.indexes.text_query import NativeQuery, Phrase
@@ -28,9 +27,9 @@ from lagotto.retrieval.recall import (
 )
 from lagotto.stores.base import Capabilities, View
 from lagotto.stores.memory import MemoryStore
-from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import entry
 from tests.bases import base_of, view_of
+from tests.counting import CountingEmbedder
 
 SERVER = Capabilities(rank_functions=("bm25", "ts_rank", "ts_rank_cd"))
 
@@ -113,17 +112,14 @@ async def test_exact_wordings_weigh_as_much_as_all_other_legs() -> None:
 
 
 async def test_operators_mean_nothing_to_an_embedder() -> None:
-    asked: list[str] = []
-
-    class Asked(HashEmbedder):
-        async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-            asked.extend(texts if role == "query" else ())
-            return await super().embed(texts, role=role)
-
-    async with base_of(Document(text="A dog finds the truffle."), embedder=Asked()) as base:
+    embedder = CountingEmbedder()
+    async with base_of(Document(text="A dog finds the truffle."), embedder=embedder) as base:
         for query in ("truffle -oak", "-oak"):
             await base.retrieve(query, fts={"mode": "web"})
-    assert asked == ["truffle", "-oak"]  # where all is rejected, the query is all there is
+    assert embedder.queries == [
+        "truffle",
+        "-oak",
+    ]  # the query, if all is rejected
 
 
 @pytest.mark.parametrize(

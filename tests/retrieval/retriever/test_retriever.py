@@ -36,6 +36,7 @@ from lagotto.testing.stores import EMBEDDER as STORED
 from lagotto.testing.stores import entry
 from tests.bases import base_of, view_of
 from tests.closeness import are_close
+from tests.counting import CountingEmbedder
 
 WORDS = ["oak", "hazel", "truffle", "dog", "water", "lake", "root", "smell", "marsh"]
 EMBEDDER = HashEmbedder(dimension=64)
@@ -143,17 +144,11 @@ class TestManyQueries:
             )
 
     async def test_one_call_of_the_embedder(self, tmp_path: Path) -> None:
-        calls: list[int] = []
-
-        class Counting(HashEmbedder):
-            async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-                calls.append(len(texts))
-                return await super().embed(texts, role=role)
-
-        async with base_of(*documents(3), embedder=Counting()) as base:
-            calls.clear()
+        embedder = CountingEmbedder()
+        async with base_of(*documents(3), embedder=embedder) as base:
+            embedder.calls.clear()
             await base.retrieve_many(["oak", "lake", "dog"])
-        assert calls == [3]
+        assert embedder.calls == [3]
 
     async def test_none(self, base: AsyncKnowledgeBase) -> None:
         assert await base.retrieve_many([]) == []
