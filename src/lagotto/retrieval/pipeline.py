@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -19,10 +19,11 @@ from lagotto._internal.concurrency import for_each, in_thread, with_checkpoints
 from lagotto._internal.display import counted
 from lagotto.documents import Chunk
 from lagotto.embedders import Embedder
+from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import RetrievalError
 from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.text_query import TextQuery, as_word, single_words
-from lagotto.prefs import BLENDED_JUDGED, RetrievalPrefs, SearchRequest
+from lagotto.prefs import BLENDED_JUDGED, SearchRequest
 from lagotto.rerankers.base import Reranker
 from lagotto.results import FusionInputs, Leg, RetrievalStats
 from lagotto.retrieval import fusion, stages
@@ -38,10 +39,7 @@ from lagotto.retrieval.query.expansion import (
 )
 from lagotto.retrieval.recall import QueryPlan, QueryPlanner, Recall, boost, holders_of
 from lagotto.retrieval.stages import ChunkSource, Ranked, Rows, above, document_of, resolve_parents
-from lagotto.stores.base import ItemRepo, Passage, SearchableStore, View
-
-if TYPE_CHECKING:
-    from lagotto.retrieval.late import ChunkMaker
+from lagotto.stores.base import ChunkCacheRepo, ItemRepo, Passage, SearchableStore, View
 
 log = logging.getLogger(__name__)
 
@@ -85,16 +83,19 @@ class SearchSize:
 class Components:
     """The parts that a search works with besides a view of the store.
 
-    `chunk_maker` is for late chunking, and `items` has its documents, None for those of the view.
+    For late chunking, `chunker` is that of the base, `items` has the documents and `chunk_cache`
+    keeps their chunks, None for the view and the cache of the store.
     """
 
     store: SearchableStore
     embedder: Embedder
-    chunk_maker: Callable[[RetrievalPrefs], ChunkMaker]
+    chunker: str
+    chunk_vectors: ChunkEmbedder
     reranker: Reranker | None = None
     expander: Expander | None = None
     scorer: HybridScorer = fusion.fuse
     items: ItemRepo | None = None
+    chunk_cache: ChunkCacheRepo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,11 +280,17 @@ class Search:
 
     async def _cut(self, scored: Scored) -> Scored:
         """The chunks of the documents that were found, made now or taken from the cache."""
-        from lagotto.retrieval.late import late_candidates
+        from lagotto.retrieval.late import chunk_maker, late_candidates
 
-        items = self._components.items or scored.recall.view
+        parts = self._components
+        items, cache = parts.items or scored.recall.view, parts.chunk_cache
         with self.diagnostics.stage("chunk"):
-            maker = self._components.chunk_maker(self._prefs)
+            maker = chunk_maker(
+                self._prefs,
+                chunker_id=parts.chunker,
+                vectors=parts.chunk_vectors,
+                cache=cache or parts.store.chunk_cache,
+            )
             documents = await items.sources([item.name for item in scored.documents])
             source, candidates = await late_candidates(
                 scored.recall.view, documents, plan=scored.plan, prefs=self._prefs, maker=maker

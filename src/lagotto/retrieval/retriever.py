@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from lagotto._internal.concurrency import awaited_work, for_each, in_thread, with_checkpoints
 from lagotto._internal.memory import paused_collector
@@ -39,10 +39,6 @@ from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.stages import Ranked, document_of, order_score
 from lagotto.retrieval.why_not import WhyNot, examine, known_reason
 from lagotto.stores.base import ChunkCacheRepo, ItemRepo, SearchableStore, View, rebuilt
-
-if TYPE_CHECKING:
-    from lagotto.retrieval.late import ChunkMaker
-
 
 MANY = 1_000
 """Hits for which the garbage collector is paused: it takes half of the time of making 20,000."""
@@ -98,12 +94,18 @@ class HybridRetriever:
         self._store = store
         self._generation = generation
         self._embedder = embedder
-        own = create_reranker(reranker, embedder=embedder) if reranker else None
-        self._parts = Components(store, embedder, self._chunk_maker, own, expander, scorer, items)
         self._named: dict[str, Reranker] = {}
-        self._chunker = chunker
-        self._chunk_vectors = chunk_vectors or ChunkEmbedder(embedder)
-        self._chunk_cache = chunk_cache
+        self._parts = Components(
+            store,
+            embedder,
+            chunker,
+            chunk_vectors or ChunkEmbedder(embedder),
+            reranker=create_reranker(reranker, embedder=embedder) if reranker else None,
+            expander=expander,
+            scorer=scorer,
+            items=items,
+            chunk_cache=chunk_cache,
+        )
 
     async def run(self, request: SearchRequest) -> Outcome:
         """Search. The views of the outcome are `as_list`, `as_bundle` and, for a pack, `as_pack`.
@@ -225,13 +227,6 @@ class HybridRetriever:
         if name not in self._named:
             self._named[name] = create_reranker(name, embedder=self._embedder)
         return replace(parts, reranker=self._named[name])
-
-    def _chunk_maker(self, prefs: RetrievalPrefs) -> ChunkMaker:
-        from lagotto.retrieval.late import chunk_maker
-
-        cache = self._chunk_cache or self._store.chunk_cache
-        vectors = self._chunk_vectors
-        return chunk_maker(prefs, chunker_id=self._chunker, vectors=vectors, cache=cache)
 
     async def _vectors(self, requests: Sequence[SearchRequest]) -> dict[int, Vector]:
         """The vectors of those queries that need one; none if the embedder fails just now."""

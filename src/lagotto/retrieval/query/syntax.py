@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
@@ -80,12 +80,13 @@ def _scored(
     text: str, parts: Sequence[str], languages: Sequence[str | None]
 ) -> tuple[tuple[Term, ...], ...]:
     stops = stop_words_in(text, languages)
-    counts: Counter[tuple[str, ...]] = Counter()
+    counts: dict[tuple[str, ...], int] = defaultdict(int)
     for part in parts:
         words = query_terms(part, languages)
         for word in [word for word in words if Word(word.variants) not in stops] or words:
             counts[word.variants] += word.count
-    counts.update((name,) for part in parts for name in compounds(part))
+    for name in (name for part in parts for name in compounds(part)):
+        counts[name,] += 1
     return tuple(
         weighed(variants, times) for variants, times in islice(counts.items(), MAX_QUERY_TERMS)
     )
