@@ -129,10 +129,10 @@ def _marked(path: Path) -> Iterator[tuple[str, str, list[tuple[int, int]]]]:
 
 
 def _rows(path: Path, read: Callable[[Any], T], problem: str) -> Iterator[T]:
-    """What is read from each line of JSON; blank ones are skipped."""
+    """What is read from each line of JSON; blank ones among queries are skipped."""
     for number, line in enumerate(_lines(path), 1):
         try:
-            if line.strip():
+            if line.strip() or path.name != QUERIES:
                 yield read(json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ConfigError(f"{path}: line {number} {problem}") from None
