@@ -264,18 +264,18 @@ class Search:
         keys = scored.candidates.keys
         with self.diagnostics.stage("group"):
             passages = await self._read(scored.source, keys)
-            found, owners, candidates = collapse(scored.candidates, passages)
+            items, owners, candidates = collapse(scored.candidates, passages)
             fused = self.fuse(candidates, scored.plan)
             ranked = await self._best(scored, len(keys))
             best_chunks = {document_of(item): item.passage.chunk for item in reversed(ranked)}
             if self._prefs.boost:
-                rows = [(row, item, best_chunks.get(item.ref)) for row, item in enumerate(found)]
+                rows = [(row, item, best_chunks.get(item.ref)) for row, item in enumerate(items)]
                 fused = await in_thread(boosted, fused, self._prefs.boost, rows)
-            documents = await in_thread(rank_documents, found, candidates, fused, best_chunks)
+            documents = await in_thread(rank_documents, items, candidates, fused, best_chunks)
         best = [item for item in documents[:count] if item.score >= threshold]
         names = {item.name for item in best}
-        owned = np.isin(owners, [index for index, item in enumerate(found) if item.ref in names])
-        counts = {**scored.counts, "candidate_documents": len(found)}
+        owned = np.isin(owners, [index for index, item in enumerate(items) if item.ref in names])
+        counts = {**scored.counts, "candidate_documents": len(items)}
         return replace(scored, rows=np.flatnonzero(owned), documents=best, counts=counts)
 
     async def _cut(self, scored: Scored) -> Scored:

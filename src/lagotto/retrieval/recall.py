@@ -716,10 +716,10 @@ class Recall:
             if fill and semantic is not None and self.view.native is not None:
                 outcomes, cosines = await self._with_cosines(semantic, depth)
             else:
-                found = await of_each(
+                results = await of_each(
                     self.view, lambda query: self._search(query, depth), queries.values()
                 )
-                outcomes = dict(zip(queries, found, strict=True))
+                outcomes = dict(zip(queries, results, strict=True))
             lists = self._usable(outcomes)
             keys = keys_of(lists.values())
             scores = {leg: listed(hits, keys) for leg, hits in lists.items()}

@@ -52,17 +52,17 @@ def known_reason(
     collection, document_id = name
     if document is None:
         return unknown_document(results, name)
-    found: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     if hit := next((hit for hit in results if hit.document_ref == name), None):
-        reason, found = f"it was found, at rank {hit.rank}", {"rank": hit.rank}
-        found["breakdown"] = hit.breakdown
+        reason = f"it was found, at rank {hit.rank}"
+        details = {"rank": hit.rank, "breakdown": hit.breakdown}
     elif prefs.collection not in (None, collection):
         reason = f"the search is in the collection {prefs.collection!r}, it is in {collection!r}"
     elif not matches(prefs.filters, document):
         reason = f"the filter {prefs.filters!r} leaves it out"
     else:
         return None
-    return WhyNot(document_id=document_id, reason=reason, results=results, **found)
+    return WhyNot(document_id=document_id, reason=reason, results=results, **details)
 
 
 async def examine(search: Search, scored: Scored, narrow: View, *, results: Results) -> WhyNot:
