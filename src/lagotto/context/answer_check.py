@@ -40,6 +40,8 @@ _MARKER = re.compile(
 _OTHER_BRACKETS = re.compile(r"【([^【】\n]{1,99})】|\[\^(\d{1,6})\]")
 _PARENTHESES = re.compile(r"(?<=\S )\((\d{1,3})\)|(?<=\w)\((\d{1,3})\)(?=[\s.,;]|\Z)", re.ASCII)
 _LEADING = re.compile(rf"[^\S\n]*+(?:{_MARKER.pattern}[^\S\n]*+)++", re.ASCII)
+_SEPARATOR = re.compile("[,;]")
+_DASH = re.compile("[-–]")
 _WORD = re.compile(r"\w")
 
 
@@ -292,8 +294,8 @@ def _claim(
 def _markers(text: str, existing: Iterable[int]) -> Iterator[int]:
     """The numbers that markers name; of a range its ends, and those between that are known."""
     for match in _MARKER.finditer(text):
-        for part in re.split("[,;]", match[1]):
-            first, *rest = (int(number) for number in re.split("[-–]", part))
+        for part in _SEPARATOR.split(match[1]):
+            first, *rest = (int(number) for number in _DASH.split(part))
             last = rest[0] if rest else first
             yield first
             yield from (marker for marker in existing if first < marker < last)
