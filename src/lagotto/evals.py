@@ -27,6 +27,9 @@ SPANS = "spans.jsonl"
 QRELS = ("qrels/test.tsv", "qrels.tsv")
 """Where relevance is, in a folder in BEIR's layout; the first that is there counts."""
 
+T = TypeVar("T")
+Name = TypeVar("Name", bound=Hashable)
+
 DocumentName = tuple[str | None, str]
 """The collection of a document, None for any, and its id."""
 MarkedSpan = tuple[str, int, int]
@@ -55,23 +58,19 @@ class MarkedQuery:
 
 def read_judgements(judgements: Iterable[RelevanceJudgement]) -> list[JudgedQuery]:
     """The queries of judgements in a base, for which at least one document is relevant."""
-    judged = (
-        JudgedQuery(query, dict(documents.items()))
-        for query, documents in relevant_documents(judgements).items()
-    )
-    return [query for query in judged if query.relevant()]
+    judged = relevant_documents(judgements).items()
+    queries = (JudgedQuery(text, dict(documents.items())) for text, documents in judged)
+    return [query for query in queries if query.relevant()]
 
 
 def read_beir(folder: Path) -> list[JudgedQuery]:
     """The judged queries of a folder in the layout of BEIR, in the order of their file.
 
-    Those without a relevant document are left out. ConfigError if a file is missing or is not what
-    it should be.
+    Those without a relevant document are left out. ConfigError if a file is missing or wrong.
     """
     relevance = _relevance(folder)
-    texts = _texts(folder)
-    judged = (JudgedQuery(text, relevance.get(name, {})) for name, text in texts)
-    return [query for query in judged if query.relevant()]
+    queries = (JudgedQuery(text, relevance.get(name, {})) for name, text in _texts(folder))
+    return [query for query in queries if query.relevant()]
 
 
 def read_spans(folder: Path) -> list[MarkedQuery]:
@@ -89,22 +88,14 @@ def read_spans(folder: Path) -> list[MarkedQuery]:
 
 def _texts(folder: Path) -> list[tuple[str, str]]:
     """The ids and the texts of queries."""
-    texts: dict[str, str] = {}
-    for number, line in enumerate(_lines(folder / QUERIES), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            name, text = str(row["_id"]), row["text"].strip()
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            text = ""
-        if not text:
-            raise ConfigError(
-                f"{folder / QUERIES}: line {number} is no query; "
-                'write {"_id": "1", "text": "..."}'
-            )
-        texts[name] = text
-    return list(texts.items())
+
+    def text(row: Any) -> tuple[str, str]:
+        if not row["text"].strip():
+            raise ValueError
+        return str(row["_id"]), row["text"].strip()
+
+    remedy = 'is no query; write {"_id": "1", "text": "..."}'
+    return list(dict(_rows(folder / QUERIES, text, remedy)).items())
 
 
 def _relevance(folder: Path) -> dict[str, dict[DocumentName, int]]:
@@ -129,15 +120,22 @@ def _relevance(folder: Path) -> dict[str, dict[DocumentName, int]]:
 
 def _marked(path: Path) -> Iterator[tuple[str, str, list[tuple[int, int]]]]:
     """The query, the document and the spans of each line."""
+
+    def marked(row: Any) -> tuple[str, str, list[tuple[int, int]]]:
+        spans = [(int(span["start"]), int(span["end"])) for span in row["spans"]]
+        return str(row["query_id"]), str(row["corpus_id"]), spans
+
+    return _rows(path, marked, "lacks query_id, corpus_id or spans with start and end")
+
+
+def _rows(path: Path, read: Callable[[Any], T], problem: str) -> Iterator[T]:
+    """What is read from each line of JSON; blank ones among queries are skipped."""
     for number, line in enumerate(_lines(path), 1):
         try:
-            row = json.loads(line)
-            spans = [(int(span["start"]), int(span["end"])) for span in row["spans"]]
-            yield str(row["query_id"]), str(row["corpus_id"]), spans
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise ConfigError(
-                f"{path}: line {number} lacks query_id, corpus_id or spans with start and end"
-            ) from None
+            if line.strip() or path.name != QUERIES:
+                yield read(json.loads(line))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise ConfigError(f"{path}: line {number} {problem}") from None
 
 
 def _lines(path: Path) -> list[str]:
@@ -147,9 +145,6 @@ def _lines(path: Path) -> list[str]:
         raise ConfigError(f"{path} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8: byte {error.start} is invalid") from error
-
-
-Name = TypeVar("Name", bound=Hashable)
 
 
 def ndcg(ranking: Sequence[Name], relevance: Mapping[Name, int], *, depth: int) -> float:
@@ -274,19 +269,13 @@ def evaluate(
 def _measure(query: JudgedQuery, results: Results) -> tuple[float, float, float]:
     """The nDCG, the reciprocal rank and the recall of the answer to a query."""
     judged = query.relevance
-    names = (
-        # judged in any collection, or in its own
-        (None, hit.document_id)
-        if (None, hit.document_id) in judged
-        else (hit.collection, hit.document_id)
+    names = (  # judged in any collection, or in its own
+        (None if (None, hit.document_id) in judged else hit.collection, hit.document_id)
         for hit in results
     )
     ranking = list(dict.fromkeys(names))
-    return (
-        ndcg(ranking, judged, depth=DEPTH),
-        reciprocal_rank(ranking, judged, depth=DEPTH),
-        recall(ranking, judged, depth=RECALL_DEPTH),
-    )
+    first = reciprocal_rank(ranking, judged, depth=DEPTH)
+    return ndcg(ranking, judged, depth=DEPTH), first, recall(ranking, judged, depth=RECALL_DEPTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,16 +301,11 @@ def evaluate_packs(
         for query in queries:
             pack = base.context(query.text, **{**settings, "max_tokens": budget})
             chunks = [(one.document_id, one.start, one.end) for one in pack.selected_chunks]
-            recalled += evidence_recall(query.spans, chunks)
+            evidence = _characters(query.spans)
+            recalled += len(evidence & _characters(chunks)) / max(1, len(evidence))
             tokens += pack.tokens
         rows.append(EvidenceScores(budget, recalled / count, tokens / count))
     return rows
-
-
-def evidence_recall(marked: Iterable[MarkedSpan], chunks: Iterable[MarkedSpan]) -> float:
-    """The share of the marked characters that are in what was found."""
-    evidence, covered = _characters(marked), _characters(chunks)
-    return len(evidence & covered) / len(evidence) if evidence else 0.0
 
 
 def _characters(spans: Iterable[MarkedSpan]) -> set[tuple[str, int]]:

@@ -38,27 +38,15 @@ from lagotto.stores.memory import MemoryStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
+from tests.bases import base_of
 from tests.closeness import are_close
 from tests.conformance.lists import DOCUMENTS, LONG, Angles, candidates, named, spread
+from tests.counting import CountingEmbedder
 
 AIBLOX = RetrievalPrefs.preset("aiblox")
 BOOK = Document(
     id="book", title="Book", kind="book", source="book.txt", summary="On truffles.", text=LONG
 )
-
-
-class CountingEmbedder(HashEmbedder):
-    """Counts the texts it embeds."""
-
-    def __init__(self) -> None:
-        super().__init__(dimension=64)
-        self.documents = 0
-        self.queries: list[str] = []
-
-    async def embed(self, texts, *, role: Role):  # type: ignore[no-untyped-def]
-        self.documents += len(texts) if role == "document" else 0
-        self.queries += texts if role == "query" else []
-        return await super().embed(texts, role=role)
 
 
 @pytest.fixture
@@ -601,11 +589,11 @@ class TestLateChunking:
         ) as base:
             await base.add(BOOK)
             stored = await base.chunks("book")
-            embedder.documents = 0
+            embedder.texts.clear()
             chunking = {"strategy": strategy, "chunker_id": chunker}
             bundle = await bundle_of(base, "truffles", chunking=chunking)
         assert len(bundle.evidence) == 3
-        assert embedder.documents == made
+        assert len(embedder.texts) == made
         by_id = {chunk.id: chunk.text for chunk in stored}
         shown = {item.chunk_id: item.text for item in bundle.evidence}
         assert (shown.items() <= by_id.items()) == (longest == 32)
@@ -623,9 +611,9 @@ class TestCache:
         self, base: AsyncKnowledgeBase, embedder: CountingEmbedder
     ) -> None:
         first = await bundle_of(base, "truffles")
-        before = embedder.documents
+        before = len(embedder.texts)
         second = await bundle_of(base, "truffles")
-        assert embedder.documents == before
+        assert len(embedder.texts) == before
         assert are_close(second.model_dump(), first.model_dump())
 
     @pytest.mark.parametrize(
@@ -644,9 +632,9 @@ class TestCache:
         cache = {"use_chunk_cache": use, "write_chunk_cache": write}
         counts = []
         for settings in (cache, cache, {}):
-            embedder.documents = 0
+            embedder.texts.clear()
             await bundle_of(base, "truffles", cache=settings)
-            counts.append(embedder.documents)
+            counts.append(len(embedder.texts))
         first, second, with_cache = counts
         assert first > 30
         assert second == (first if embedded_again else 0)
@@ -655,10 +643,10 @@ class TestCache:
     async def test_time_to_live(self, base: AsyncKnowledgeBase, embedder: CountingEmbedder) -> None:
         """What was written for a shorter time than has passed is made again."""
         for ttl, expected in ((1e-6, True), (1e-6, True), (1000.0, True), (1000.0, False)):
-            embedder.documents = 0
+            embedder.texts.clear()
             prefs = asked("truffles", cache={"ttl_seconds": ttl})
             await base.retriever.search(RequestContext(), prefs)
-            assert (embedder.documents > 0) == expected
+            assert (len(embedder.texts) > 0) == expected
 
     @pytest.mark.parametrize(
         "damage",
@@ -676,9 +664,9 @@ class TestCache:
         with closing(sqlite3.connect(tmp_path / "kb.db")) as file:
             file.execute(f"UPDATE chunk_cache SET {damage}")
             file.commit()
-        embedder.documents = 0
+        embedder.texts.clear()
         again = await bundle_of(base, "truffles")
-        assert embedder.documents > 30
+        assert len(embedder.texts) > 30
         assert are_close(again.model_dump(), first.model_dump())
         await base.remove("book", *(document.id for document in DOCUMENTS))
         with closing(sqlite3.connect(tmp_path / "kb.db")) as file:
@@ -839,8 +827,7 @@ async def test_boundaries() -> None:
             pass
 
     assert isinstance(Own(), Embedder)
-    async with AsyncKnowledgeBase(":memory:", embedder=Own(), prefs="aiblox") as base:
-        await base.add(*DOCUMENTS)
+    async with base_of(*DOCUMENTS, embedder=Own(), prefs="aiblox") as base:
         bundle = await bundle_of(base, "atlantis")
     assert bundle.candidates
     assert Own.queries == ["atlantis"]
@@ -865,9 +852,9 @@ async def test_nothing_is_left_to_do(base: AsyncKnowledgeBase, embedder: Countin
         title = next(one.title for one in bundle.candidates if one.item_id == item.item_id)
         (row,) = await embedder.embed([f"{title}\n\n{item.text}"], role="document")
         assert item.score_vec == pytest.approx(float(row @ query), abs=1e-5)
-    embedder.documents = 0
+    embedder.texts.clear()
     assert await bundle_of(base, "island -stargate") == bundle
-    assert embedder.documents == 0
+    assert len(embedder.texts) == 0
 
 
 class Reversed:
@@ -964,15 +951,15 @@ class TestRepositoryBoundaries:
             ]
         )
         retriever = HybridRetriever(store=own, embedder=embedder, chunk_cache=shelf)
-        before = embedder.documents
+        before = len(embedder.texts)
         first = await retriever.search(RequestContext(), asked("logging"))
-        made = embedder.documents - before
+        made = len(embedder.texts) - before
         assert made > 0
         assert {key.document_id for key in shelf.kept} == {
             item.item_id for item in first.candidates
         }
         assert await retriever.search(RequestContext(), asked("logging")) == first
-        assert embedder.documents - before == made
+        assert len(embedder.texts) - before == made
         assert await own.chunk_cache.clear() == 0
 
 
@@ -980,9 +967,9 @@ async def test_search_has_the_preferences_of_the_base(
     base: AsyncKnowledgeBase, embedder: CountingEmbedder
 ) -> None:
     """aiblox 3: a base with the preset searches by it: chunks are made at query time."""
-    before = embedder.documents
+    before = len(embedder.texts)
     bundle = await base.search("truffles", chunking={"chunker_id": "recursive:32/0"}, debug=True)
-    assert embedder.documents > before
+    assert len(embedder.texts) > before
     assert bundle.stats.params["chunking"]["strategy"] == "late"
     assert bundle.stats.params["scoring"]["blend"] == "rrf"
     assert len(bundle.evidence) <= 12

@@ -25,7 +25,9 @@ from lagotto.rerankers.llm import LlmConfig, LlmReranker
 from lagotto.rerankers.wrappers import CachedReranker
 from lagotto.results import format_citation
 from lagotto.testing.hash_embedder import HashEmbedder
+from tests.bases import base_of
 from tests.conformance.lists import Angles, spread
+from tests.counting import CountingEmbedder
 from tests.rerankers.doubles import Scripted
 from tests.servers.scripted import Reply, ScriptedServer, chat_reply, chat_route
 
@@ -83,13 +85,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 async def base(server: ScriptedServer) -> AsyncIterator[AsyncKnowledgeBase]:
-    async with AsyncKnowledgeBase(
-        ":memory:",
-        embedder=HashEmbedder(),
-        chunker="parent-child:128/32/0",
-        prefs="contextpack",
+    async with base_of(
+        *DOCUMENTS, embedder=HashEmbedder(), chunker="parent-child:128/32/0", prefs="contextpack"
     ) as base:
-        await base.add(*DOCUMENTS)
         yield base
 
 
@@ -128,8 +126,7 @@ async def test_rubric(server: ScriptedServer) -> None:
     documents = [Document(id=str(mark), text=f"Passage of {mark}") for mark in RUBRIC]
     route = chat_route(lambda query, text: int(text.split()[-1]) / 100)
     server.script(CHAT, *(route for _ in documents))
-    async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder(), prefs="contextpack") as base:
-        await base.add(*documents)
+    async with base_of(*documents, embedder=HashEmbedder(), prefs="contextpack") as base:
         found = await base.retrieve("passage")
     assert [(hit.breakdown.rerank, hit.score) for hit in found] == [
         (100, 1.0), (70, 0.7), (40, 0.4), (0, 0.0),
@@ -181,14 +178,13 @@ class TestReranking:
             seen.append(len(candidate.text))
             return Verdict(0.5)
 
-        async with AsyncKnowledgeBase(
-            ":memory:",
+        async with base_of(
+            *DOCUMENTS,
             embedder=HashEmbedder(),
             chunker="document",
             prefs="contextpack",
             reranker=Scripted(rule=look),
         ) as base:
-            await base.add(*DOCUMENTS)
             await base.retrieve(QUESTION, rerank=settings)
         assert seen == [longest] * len(DOCUMENTS)
 
@@ -199,13 +195,12 @@ class TestReranking:
         async def passages_asked_for(model: str, query: str) -> int:
             server.requests.clear()
             reranker = CachedReranker(LlmReranker(LlmConfig(model=model)), folder=tmp_path)
-            async with AsyncKnowledgeBase(
-                ":memory:",
+            async with base_of(
+                *(Document(id=name, text=text) for name, text in texts.items()),
                 embedder=HashEmbedder(),
                 prefs=PACK.replace(rerank={"reranker": None}),
                 reranker=reranker,
             ) as base:
-                await base.add(*(Document(id=name, text=text) for name, text in texts.items()))
                 found = await base.retrieve(query)
                 assert await base.retrieve(query) == found
             assert len(found) == 3
@@ -544,16 +539,9 @@ async def test_filters(base: AsyncKnowledgeBase) -> None:
 
 async def test_batches(server: ScriptedServer) -> None:
     """contextpack 16: texts are embedded together."""
-    calls: list[int] = []
-
-    class Counting(HashEmbedder):
-        async def embed(self, texts, *, role):  # type: ignore[no-untyped-def]
-            calls.append(len(texts))
-            return await super().embed(texts, role=role)
-
-    async with AsyncKnowledgeBase(":memory:", embedder=Counting(), prefs="contextpack") as base:
-        await base.add(*DOCUMENTS)
-    assert len(calls) == 1
+    embedder = CountingEmbedder()
+    async with base_of(*DOCUMENTS, embedder=embedder, prefs="contextpack"):
+        assert len(embedder.calls) == 1
 
 
 async def test_usage_example(base: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
+from tests.bases import base_of
 from tests.conformance.lists import DOCUMENTS, LONG, Angles, candidates, named, spread
 from tests.servers.scripted import Reply, ScriptedServer, rerank_route
 
@@ -34,8 +35,7 @@ KOTLIN = RetrievalPrefs.preset("kotlin-rag")
 
 @pytest.fixture
 async def base() -> AsyncIterator[AsyncKnowledgeBase]:
-    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="kotlin-rag") as base:
-        await base.add(*DOCUMENTS)
+    async with base_of(*DOCUMENTS, embedder=EMBEDDER, prefs="kotlin-rag") as base:
         for document in DOCUMENTS:
             await base.add(document.model_copy(update={"collection": "my-collection"}))
         yield base
@@ -240,8 +240,7 @@ async def test_every_filter_node(mode: str) -> None:
         )
         for n in range(8)
     ]
-    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="kotlin-rag") as base:
-        await base.add(*documents)
+    async with base_of(*documents, embedder=EMBEDDER, prefs="kotlin-rag") as base:
         for name, (where, expected) in NODES.items():
             found = await base.retrieve("truffle", prefs=KOTLIN.replace(mode=mode), filters=where)
             assert {int(hit.document_id) for hit in found} == expected, name
@@ -473,8 +472,7 @@ async def test_simple_reranker_is_literal() -> None:
     noisy = Document(id="noisy", title="Which dog finds truffles?", text="Dog! Truffles! Finds!")
     plain = Document(id="plain", title="Oaks", text="An Oak Finds what a Dog looks for in a wood.")
     query, literal = "Which dog finds truffles?", {"reranker": "overlap:literal"}
-    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="kotlin-rag") as base:
-        await base.add(noisy, plain)
+    async with base_of(noisy, plain, embedder=EMBEDDER, prefs="kotlin-rag") as base:
         fused = await base.retrieve(query, candidates=20)
         found = await base.retrieve(query, rerank=literal)
         bundle = await base.search(query, rerank=literal)

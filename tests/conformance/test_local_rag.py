@@ -30,6 +30,7 @@ from lagotto.stores.sql.tables import ChunkRow, EmbeddingRow
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.terms import keywords, word_similarity
 from lagotto.testing.hash_embedder import HashEmbedder
+from tests.bases import base_of
 from tests.conformance.lists import DOCUMENTS, candidates, named
 from tests.rerankers.tiny_cross_encoder import make_cross_encoder
 
@@ -53,16 +54,14 @@ STOPS = Document(id="stops", text="When was it, and when was it not? It was when
 
 @pytest.fixture
 async def base() -> AsyncIterator[AsyncKnowledgeBase]:
-    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="local-rag") as base:
-        await base.add(*DOCUMENTS)
+    async with base_of(*DOCUMENTS, embedder=EMBEDDER, prefs="local-rag") as base:
         yield base
 
 
 @pytest.fixture
 async def on_server(location: str) -> AsyncIterator[AsyncKnowledgeBase]:
     """The same on PostgreSQL, where whole texts are compared."""
-    async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs="local-rag") as base:
-        await base.add(*DOCUMENTS)
+    async with base_of(*DOCUMENTS, location=location, embedder=EMBEDDER, prefs="local-rag") as base:
         yield base
 
 
@@ -285,8 +284,7 @@ class TestModelsSideBySide:
             if done.done == len(DOCUMENTS) and not seen:
                 seen.append(vectors())
 
-        async with AsyncKnowledgeBase(location, embedder=EMBEDDER) as base:
-            await base.add(*DOCUMENTS)
+        async with base_of(*DOCUMENTS, location=location, embedder=EMBEDDER) as base:
             await base.rebuild(embedder=other, progress=progress)
             assert (await base.info()).model_id == "other"
         assert {model for _, model, _ in vectors()} == {"other"}
@@ -310,8 +308,7 @@ class TestIndexesServeBothSearches:
     async def test_in_a_file(self, tmp_path: Path) -> None:
         """Texts and vectors that are lost behind the indexes' back are found all the same."""
         path = tmp_path / "kb.db"
-        async with AsyncKnowledgeBase(path, embedder=EMBEDDER, prefs="local-rag") as base:
-            await base.add(*DOCUMENTS)
+        async with base_of(*DOCUMENTS, location=path, embedder=EMBEDDER, prefs="local-rag") as base:
             settings: dict[str, Any] = {"fuzzy": {"over": "terms"}, "min_score": 0}
             expected = [
                 await base.retrieve(QUESTION, mode=mode, **settings) for mode, *_ in self.SERVED
@@ -397,8 +394,7 @@ async def test_question_and_answer_are_worded_differently() -> None:
         for n in range(8)
     ]
     answer = Document(id="answer", text="The series Stargate Atlantis was cancelled in 2008.")
-    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="local-rag") as base:
-        await base.add(*names, answer)
+    async with base_of(*names, answer, embedder=EMBEDDER, prefs="local-rag") as base:
         by_meaning = await base.retrieve(QUESTION, mode="semantic")
         by_words = await base.retrieve(QUESTION, mode="keyword")
         both = await base.retrieve(QUESTION, prefs=RetrievalPrefs())
@@ -420,8 +416,7 @@ async def test_query_expansion() -> None:
         "b": "Stargate Atlantis cancelled; January.",
     }
     documents = [Document(id=name, text=text, language="en") for name, text in texts.items()]
-    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER) as base:
-        await base.add(*documents)
+    async with base_of(*documents, embedder=EMBEDDER) as base:
         plain, expanded = [
             await base.retrieve(QUESTION, mode="keyword", expansion={"answers": answers})
             for answers in (False, True)
@@ -625,8 +620,7 @@ class TestAnswerPatterns:
         documents += [
             Document(id=f"other{n}", text=text, language="en") for n, text in enumerate(others)
         ]
-        async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="local-rag") as base:
-            await base.add(*documents)
+        async with base_of(*documents, embedder=EMBEDDER, prefs="local-rag") as base:
             found = [
                 await base.retrieve(question, min_score=0, expansion={"answers": on}, **settings)
                 for on in (False, True)
@@ -671,8 +665,7 @@ class TestAnswerPatterns:
             for name, text in texts.items()
         ]
         prefs = LOCAL.replace(mode="keyword", min_score=0, chunking={"strategy": strategy})
-        async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs=prefs) as base:
-            await base.add(*documents)
+        async with base_of(*documents, location=location, embedder=EMBEDDER, prefs=prefs) as base:
             plain, expanded = [
                 await base.retrieve(QUESTION, expansion={"answers": on}) for on in (False, True)
             ]

@@ -27,6 +27,7 @@ from lagotto.stores.sql.view import SqlView
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
+from tests.bases import base_of
 from tests.conformance.lists import DOCUMENTS, LONG, Angles, candidates, named, spread
 from tests.servers.scripted import ScriptedServer, chat_reply, chat_route
 
@@ -36,8 +37,7 @@ OASIS = RetrievalPrefs.preset("oasis")
 
 @pytest.fixture
 async def base() -> AsyncIterator[AsyncKnowledgeBase]:
-    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="oasis") as base:
-        await base.add(*DOCUMENTS)
+    async with base_of(*DOCUMENTS, embedder=EMBEDDER, prefs="oasis") as base:
         yield base
 
 
@@ -336,14 +336,13 @@ class TestParents:
         chunks = await family.chunks("long")
         parents = {chunk.text for chunk in chunks if chunk.level == "parent"}
         judge = Judge()
-        async with AsyncKnowledgeBase(
-            ":memory:",
+        async with base_of(
+            Document(id="long", text=LONG),
             embedder=EMBEDDER,
             prefs="oasis",
             chunker="parent-child:96/24/0",
             reranker=judge,
         ) as base:
-            await base.add(Document(id="long", text=LONG))
             await base.retrieve("truffles")
         assert {candidate.text for candidate in judge.seen[0]} <= parents
 
@@ -351,10 +350,7 @@ class TestParents:
 async def with_judge(
     judge: Judge, **settings: Any
 ) -> tuple[list[RetrievalResult], tuple[str, ...]]:
-    async with AsyncKnowledgeBase(
-        ":memory:", embedder=EMBEDDER, prefs="oasis", reranker=judge
-    ) as base:
-        await base.add(*DOCUMENTS)
+    async with base_of(*DOCUMENTS, embedder=EMBEDDER, prefs="oasis", reranker=judge) as base:
         found = await base.retrieve("configure logging", **settings)
         return found, found.degraded
 
@@ -430,8 +426,7 @@ async def test_nonsense_of_the_model_passes_results_through(
         {"/chat/completions": lambda request: chat_reply("I can't say.")}
     ) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="oasis") as base:
-            await base.add(*DOCUMENTS)
+        async with base_of(*DOCUMENTS, embedder=EMBEDDER, prefs="oasis") as base:
             plain = await base.retrieve("logging")
             found = await base.retrieve("logging", rerank={"reranker": "llm-score:any"})
     assert [(hit.chunk_id, hit.score) for hit in found] == [

@@ -10,7 +10,6 @@ import pytest
 
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
-from lagotto.embedders.base import Role
 from lagotto.prefs import RetrievalPrefs
 from lagotto.presets import preset_names
 from lagotto.request_context import RequestContext
@@ -21,7 +20,9 @@ from lagotto.stores.memory import MemoryStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
+from tests.bases import base_of
 from tests.conformance.lists import DOCUMENTS, LONG
+from tests.counting import CountingEmbedder
 from tests.servers.scripted import ScriptedServer, chat_route
 
 QUERY = "configure logging"
@@ -61,10 +62,9 @@ class TestReranker:
     async def test_of_the_base(self, service: ScriptedServer) -> None:
         mine = Mine()
         with service:
-            async with AsyncKnowledgeBase(
-                ":memory:", embedder=HashEmbedder(), prefs="contextpack", reranker=mine
+            async with base_of(
+                *DOCUMENTS, embedder=HashEmbedder(), prefs="contextpack", reranker=mine
             ) as base:
-                await base.add(*DOCUMENTS)
                 found = await base.retrieve(QUERY)
                 await base.search(QUERY)
                 await base.context(QUERY)
@@ -79,10 +79,7 @@ class TestReranker:
         mine = Mine()
         preset = RetrievalPrefs.preset("contextpack", query_text=QUERY)
         with service:
-            async with AsyncKnowledgeBase(
-                ":memory:", embedder=HashEmbedder(), reranker=mine
-            ) as base:
-                await base.add(*DOCUMENTS)
+            async with base_of(*DOCUMENTS, embedder=HashEmbedder(), reranker=mine) as base:
                 await base.retrieve(QUERY, prefs="contextpack")
                 await base.context(QUERY, prefs=preset.replace(top_k=3))
                 await base.retriever.search(RequestContext(), preset)
@@ -102,10 +99,9 @@ class TestReranker:
         """What the call names wins over what the base was given, also by the preset's own name."""
         mine = Mine()
         with service:
-            async with AsyncKnowledgeBase(
-                ":memory:", embedder=HashEmbedder(), prefs="contextpack", reranker=mine
+            async with base_of(
+                *DOCUMENTS, embedder=HashEmbedder(), prefs="contextpack", reranker=mine
             ) as base:
-                await base.add(*DOCUMENTS)
                 named = await base.retrieve(QUERY, rerank={"reranker": "overlap"})
                 own = RetrievalPrefs(rerank={"reranker": "overlap"})
                 preferred = await base.retrieve(QUERY, prefs=own)
@@ -118,34 +114,16 @@ class TestReranker:
     async def test_argument_wins_over_preferences_of_the_base(self) -> None:
         mine = Mine()
         named = RetrievalPrefs(rerank={"reranker": "overlap"})
-        async with AsyncKnowledgeBase(
-            ":memory:", embedder=HashEmbedder(), prefs=named, reranker=mine
-        ) as base:
-            await base.add(*DOCUMENTS)
+        async with base_of(*DOCUMENTS, embedder=HashEmbedder(), prefs=named, reranker=mine) as base:
             await base.retrieve(QUERY)
         assert mine.calls == 1
 
     async def test_preset_holds_where_nothing_is_passed(self, service: ScriptedServer) -> None:
         with service:
-            async with AsyncKnowledgeBase(
-                ":memory:", embedder=HashEmbedder(), prefs="contextpack"
-            ) as base:
-                await base.add(*DOCUMENTS)
+            async with base_of(*DOCUMENTS, embedder=HashEmbedder(), prefs="contextpack") as base:
                 await base.retrieve(QUERY)
         (request,) = service.requests
         assert request.json["model"] == "gpt-4o"
-
-
-class Seen(HashEmbedder):
-    """An embedder of the caller, which tells what it embedded."""
-
-    def __init__(self) -> None:
-        super().__init__(dimension=64)
-        self.queries: list[str] = []
-
-    async def embed(self, texts, *, role: Role):  # type: ignore[no-untyped-def]
-        self.queries += texts if role == "query" else []
-        return await super().embed(texts, role=role)
 
 
 PRESETS = [name for name in preset_names() if name != "contextpack"]
@@ -155,9 +133,8 @@ PRESETS = [name for name in preset_names() if name != "contextpack"]
 @pytest.mark.parametrize("preset", PRESETS)
 async def test_embedder(preset: str) -> None:
     """Also local-rag, whose design says MiniLM."""
-    mine = Seen()
-    async with AsyncKnowledgeBase(":memory:", embedder=mine, prefs=preset) as base:
-        await base.add(*DOCUMENTS)
+    mine = CountingEmbedder()
+    async with base_of(*DOCUMENTS, embedder=mine, prefs=preset) as base:
         await base.retrieve(QUERY)
         assert base.embedder is mine
         assert (await base.info()).model_id == mine.info.model_id
@@ -188,11 +165,8 @@ class Words:
 
 @pytest.mark.parametrize("preset", PRESETS)
 async def test_expander(preset: str) -> None:
-    mine = Seen()
-    async with AsyncKnowledgeBase(
-        ":memory:", embedder=mine, prefs=preset, expander=Words()
-    ) as base:
-        await base.add(*DOCUMENTS)
+    mine = CountingEmbedder()
+    async with base_of(*DOCUMENTS, embedder=mine, prefs=preset, expander=Words()) as base:
         await base.retrieve(QUERY)
     assert mine.queries == [QUERY, "island of Plato"]
 
@@ -200,8 +174,7 @@ async def test_expander(preset: str) -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 async def test_counter(preset: str) -> None:
     """Of a pack's tokens; otherwise the embedder's tokenizer counts them."""
-    async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder(), prefs=preset) as base:
-        await base.add(*DOCUMENTS)
+    async with base_of(*DOCUMENTS, embedder=HashEmbedder(), prefs=preset) as base:
         pack = await base.context(QUERY, counter=len, max_tokens=300)
     assert pack.tokens == len(pack.context_pack) <= 300
 
@@ -209,10 +182,9 @@ async def test_counter(preset: str) -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 async def test_query_vector(preset: str) -> None:
     """The caller's vector is the query's, with an expander too, whatever embeds queries."""
-    mine = Seen()
+    mine = CountingEmbedder()
     (vector,) = await HashEmbedder(dimension=64).embed(["island of Plato"], role="query")
-    async with AsyncKnowledgeBase(":memory:", embedder=mine, prefs=preset) as base:
-        await base.add(*DOCUMENTS)
+    async with base_of(*DOCUMENTS, embedder=mine, prefs=preset) as base:
         own = await base.retrieve(QUERY, mode="semantic", query_vector=vector)
         embedded = await base.retrieve("island of Plato", mode="semantic")
     assert mine.queries == ["island of Plato"]
@@ -221,16 +193,14 @@ async def test_query_vector(preset: str) -> None:
 
 async def test_query_vector_with_an_expander() -> None:
     """The mean of the caller's vector and of what the expander adds; the query is not embedded."""
-    mine = Seen()
+    mine = CountingEmbedder()
     plato, stargate = await HashEmbedder(dimension=64).embed(
         ["island of Plato", "stargate seasons"], role="query"
     )
     mean = (plato + stargate) / np.linalg.norm(plato + stargate)
-    async with AsyncKnowledgeBase(":memory:", embedder=mine, expander=Words()) as base:
-        await base.add(*DOCUMENTS)
+    async with base_of(*DOCUMENTS, embedder=mine, expander=Words()) as base:
         both = await base.retrieve(QUERY, mode="semantic", query_vector=stargate)
         assert mine.queries == ["island of Plato"]
-    async with AsyncKnowledgeBase(":memory:", embedder=mine) as base:
-        await base.add(*DOCUMENTS)
+    async with base_of(*DOCUMENTS, embedder=mine) as base:
         alone = await base.retrieve(QUERY, mode="semantic", query_vector=mean)
     assert [hit.score for hit in both] == pytest.approx([hit.score for hit in alone], abs=1e-6)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.context import ContextPack, Coverage, resolve
-from lagotto.context.pack import _packed
+from lagotto.context.pack import _Frame, _packed
 from lagotto.context.passages import by_document as known_by_document
 from lagotto.context.selection import PackQuery, StopRule
 from lagotto.documents import Chunk, Document
@@ -241,12 +241,8 @@ def many(shelf: Shelf, *results: Sequence[RetrievalResult], **prefs: Any) -> Con
     return _packed(
         asked,
         known_by_document(chunks),
-        COUNT,
-        ContextPrefs(**prefs),
-        "plain",
-        candidates=(),
-        reranked=(),
-        notes=(),
+        _Frame(COUNT, "plain", ContextPrefs(**prefs)),
+        ((), (), ()),
     )
 
 

@@ -190,10 +190,10 @@ def test_documents_with_equal_scores_are_in_the_order_of_their_ranks() -> None:
     documents = [Document(id=name, text=name) for name in "abc"]
     passages: Any = [SimpleNamespace(key=key, document=one) for key, one in enumerate(documents)]
     legs: dict[Leg, LegScores] = {"text": LegScores(np.array([0.5, 0.5, 0.7]), np.array([3, 2, 1]))}
-    groups = collapse(Candidates(np.arange(3), legs, 3), passages)
+    groups, _, candidates = collapse(Candidates(np.arange(3), legs, 3), passages)
     scores = np.array([0.5, 0.5, 0.4])
     chunks: Any = {one.ref: None for one in documents}
-    found = rank_documents(groups, Fused(scores, scores, {}), chunks)
+    found = rank_documents(groups, candidates, Fused(scores, scores, {}), chunks)
     assert [one.document.id for one in found] == ["b", "a", "c"]
 
 

@@ -16,7 +16,7 @@ from lagotto.documents import Document, Heading
 from lagotto.errors import SearchCancelled
 from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.rerankers import lexical
-from lagotto.retrieval import documents, explain, late, pipeline, retriever, stages
+from lagotto.retrieval import documents, explain, late, retriever, stages
 from lagotto.retrieval.documents import Highlighter
 from lagotto.terms import edit_distance, vocabulary
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -32,7 +32,7 @@ STAGES = [
     ("search", MANY, Highlighter, "snippet"),
     ("search", MANY, retriever, "_evidence"),
     ("retrieve", LONG, retriever, "_as_result"),
-    ("retrieve", LONG, pipeline, "cited_section"),
+    ("retrieve", LONG, stages, "cited_section"),
     ("retrieve", {**LONG, "diversity": {"mmr": 0.5}}, stages, "checkpoint"),
     ("retrieve", {**LONG, "explain": "candidates"}, explain, "breakdown_fields"),
     ("retrieve", {**LONG, **LEXICAL}, lexical, "_features"),

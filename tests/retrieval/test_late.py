@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lagotto.base.ingest import Ingest
-from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Chunk, Document, Page, Vector
 from lagotto.embedders import Embedder
@@ -25,8 +24,8 @@ from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
 from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import fuse
-from lagotto.retrieval.late import bm25, chunk_maker, index_text, late_candidates, late_chunker
-from lagotto.retrieval.recall import LegQueries, QueryPlan
+from lagotto.retrieval.late import chunk_maker, index_text, late_candidates
+from lagotto.retrieval.recall import LegQueries, QueryPlan, SemanticQuery
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.retrieval.stages import above, cap, document_of, rank
 from lagotto.stores.base import Store
@@ -34,6 +33,7 @@ from lagotto.stores.memory import MemoryStore
 from lagotto.testing.chunk_cache import cache_of
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.strategies import documents as any_documents
+from tests.bases import base_of
 from tests.counting import CountingEmbedder
 from tests.panics import PANICS, PanickingChunker, PanickingEmbedder
 
@@ -77,7 +77,8 @@ class LateQuery:
     excluded: Match | None = None
 
     def plan(self, prefs: RetrievalPrefs) -> QueryPlan:
-        legs = LegQueries(semantic=self.vector, text=self.text)
+        semantic = None if self.vector is None else SemanticQuery(self.vector)
+        legs = LegQueries(semantic, self.text)
         return QueryPlan("keywords", legs, prefs.scoring.weights(), self.excluded)
 
 
@@ -515,19 +516,15 @@ class TestChunker:
         ],
     )
     def test_which_one(self, own: str, chunking: dict[str, object], used: str) -> None:
-        prefs = ChunkingPrefs.model_validate(chunking)
-        made = late_chunker(prefs, chunker_id=own, tokenizer=ApproximateTokenizer())
+        prefs, vectors = RetrievalPrefs(chunking=chunking), ChunkEmbedder(HashEmbedder())
+        made = chunk_maker(prefs, chunker_id=own, vectors=vectors, cache=None).chunker
         assert made.id == used
 
     def test_one_without_sizes_can_not_be_resized(self) -> None:
-        prefs = ChunkingPrefs(chunker_id="document", max_chunk_tokens=64)
+        prefs = RetrievalPrefs(chunking={"chunker_id": "document", "max_chunk_tokens": 64})
+        vectors = ChunkEmbedder(HashEmbedder())
         with pytest.raises(ConfigError, match="leave out max_chunk_tokens"):
-            late_chunker(prefs, chunker_id="document", tokenizer=ApproximateTokenizer())
-
-
-def test_no_texts_have_no_scores() -> None:
-    scores = bm25([], TextQuery(((Term("dog"),),)), idfs=np.ones(1))
-    assert scores.shape == (0,)
+            chunk_maker(prefs, chunker_id="document", vectors=vectors, cache=None)
 
 
 async def test_ranks_of_late_chunks_follow_their_scores() -> None:
@@ -611,8 +608,7 @@ async def test_a_wording_changes_no_score_of_the_words() -> None:
 
 async def test_what_surrounds_a_chunk_made_now_is_made_now() -> None:
     embedder = CountingEmbedder()
-    async with AsyncKnowledgeBase(":memory:", embedder=embedder, chunker="sentence:8/0") as base:
-        await base.add(*BOOKS)
+    async with base_of(*BOOKS, embedder=embedder, chunker="sentence:8/0") as base:
         stored = {chunk.id for item in BOOKS[:3] for chunk in await base.chunks(item.id)}
         pack = await base.context(
             "truffles", prefs=LATE, top_k=3, context={"neighbor_same_page": 3}

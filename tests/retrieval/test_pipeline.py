@@ -26,6 +26,7 @@ from lagotto.stores.memory import MemoryStore
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import DOCUMENTS, EMBEDDER, entry
+from tests.bases import base_of
 from tests.closeness import are_close
 from tests.rerankers.doubles import Scripted
 
@@ -317,8 +318,7 @@ class TestLeastScore:
     async def test_final_scores_are_cut(self, judged: bool) -> None:
         """Whatever the fused score was: what it would have cut stays, and the other way round."""
         reranker = Scripted(rule=self.against) if judged else None
-        async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, reranker=reranker) as base:
-            await base.add(*DOCUMENTS)
+        async with base_of(*DOCUMENTS, embedder=EMBEDDER, reranker=reranker) as base:
             everything = await base.retrieve("truffle dog", top_k=50)
             fused = {hit.chunk_id: hit.breakdown.fused_score or 0.0 for hit in everything}
             assert min(fused.values()) < 0.5 < max(fused.values())
@@ -385,8 +385,7 @@ async def test_a_rank_function_that_the_store_lacks_is_noted() -> None:
 
 
 async def test_passages_are_those_of_the_documents_that_are_shown() -> None:
-    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, chunker="recursive:16/0") as base:
-        await base.add(*corpus())
+    async with base_of(*corpus(), embedder=EMBEDDER, chunker="recursive:16/0") as base:
         bundle = await base.search("truffle oak", top_k_items=2, top_k_chunks=50)
         assert len(bundle.candidates) == 2
         shown = {item.item_id for item in bundle.candidates}
@@ -397,8 +396,7 @@ async def test_passages_are_those_of_the_documents_that_are_shown() -> None:
 
 
 async def test_a_document_without_text_has_no_snippet() -> None:
-    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER) as base:
-        await base.add(Document(id="a", title="On truffles", text=""))
+    async with base_of(Document(id="a", title="On truffles", text=""), embedder=EMBEDDER) as base:
         (found,) = (await base.search("truffles")).candidates
         assert (found.snippet, found.snippet_from) == (None, "unknown")
 
@@ -416,8 +414,7 @@ async def test_a_reranker_reads_the_title_of_what_is_only_a_title() -> None:
         Document(id="b", title="On dogs", text="A dog finds truffles."),
     ]
     reranker = Scripted(rule=look)
-    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, reranker=reranker) as base:
-        await base.add(*documents)
+    async with base_of(*documents, embedder=EMBEDDER, reranker=reranker) as base:
         await base.retrieve("truffles", rerank={"max_text_chars": 8})
     assert sorted(seen) == [("A dog fi", "On dogs"), ("On truff", None)]
 
@@ -425,8 +422,7 @@ async def test_a_reranker_reads_the_title_of_what_is_only_a_title() -> None:
 @pytest.mark.parametrize("score", [math.nan, math.inf])
 async def test_a_score_that_is_no_number_leaves_the_fused_order(score: float) -> None:
     reranker = Scripted(rule=lambda query, candidate: Verdict(score))
-    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER) as base:
-        await base.add(*DOCUMENTS)
+    async with base_of(*DOCUMENTS, embedder=EMBEDDER) as base:
         plain = await base.retrieve("truffle dog")
         retriever = HybridRetriever(store=base.store, embedder=EMBEDDER, reranker=reranker)
         found = await retriever.retrieve(RetrievalPrefs(query_text="truffle dog"))

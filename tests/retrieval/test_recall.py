@@ -1,33 +1,27 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from lagotto.documents import Document
-from lagotto.filters import And
 from lagotto.indexes.text_query import TextQuery
 from lagotto.prefs import Normalisation, RetrievalPrefs
+from lagotto.results import Leg
 from lagotto.retrieval.fusion import Candidates, LegScores
 from lagotto.retrieval.recall import (
     AHEAD,
     ExactQuery,
-    FusionPlan,
     LegQueries,
     Recall,
+    SemanticQuery,
     boost,
-    by_distance,
 )
 from lagotto.stores.base import HybridQuery, View
-from lagotto.stores.memory import MemoryStore
-from lagotto.testing.stores import EMBEDDER, entries, entry, text_query
-
-
-async def store_of(*documents: Document) -> MemoryStore:
-    store = MemoryStore()
-    await store.write([await entry(document) for document in documents])
-    return store
+from lagotto.testing.stores import EMBEDDER, entries, text_query
+from tests.bases import view_of
 
 
 async def recall(view: View, asked: LegQueries, *, depth: int) -> Candidates:
@@ -37,19 +31,17 @@ async def recall(view: View, asked: LegQueries, *, depth: int) -> Candidates:
 
 async def queries(text: str, *, language: str | None = "en") -> LegQueries:
     (vector,) = await EMBEDDER.embed([text], role="query")
-    return LegQueries(semantic=vector, text=text_query(text, [language]))
+    return LegQueries(SemanticQuery(vector), text_query(text, [language]))
 
 
 async def test_every_leg_scores_every_candidate_exactly() -> None:
     """With a depth of 1 each leg finds one chunk; the other's score is filled in."""
-    store = MemoryStore()
-    await store.write(await entries())
     asked = await queries("truffle dog of Romagna")
     assert asked.semantic is not None
     assert asked.text is not None
-    async with store.view(And()) as view:
+    async with view_of(*await entries()) as view:
         found = await recall(view, asked, depth=1)
-        exact = await view.semantic_scores(asked.semantic, found.keys)
+        exact = await view.semantic_scores(asked.semantic.vector, found.keys)
         assert found.legs["semantic"].scores == pytest.approx(exact)
         exact = await view.text_scores(asked.text, found.keys)
         assert found.legs["text"].scores == pytest.approx(exact)
@@ -58,9 +50,7 @@ async def test_every_leg_scores_every_candidate_exactly() -> None:
 
 
 async def test_only_candidates_of_some_leg_come_back() -> None:
-    store = MemoryStore()
-    await store.write(await entries())
-    async with store.view(And()) as view:
+    async with view_of(*await entries()) as view:
         found = await recall(view, await queries("dog"), depth=2)
     assert 2 <= len(found.keys) <= 4
     assert found.keys.tolist() == sorted(set(found.keys.tolist()))
@@ -69,10 +59,8 @@ async def test_only_candidates_of_some_leg_come_back() -> None:
 
 
 async def test_legs_that_are_not_asked_do_not_run() -> None:
-    store = MemoryStore()
-    await store.write(await entries())
     asked = await queries("dog")
-    async with store.view(And()) as view:
+    async with view_of(*await entries()) as view:
         assert set((await recall(view, LegQueries(text=asked.text), depth=5)).legs) == {"text"}
         nothing = await recall(view, LegQueries(text=TextQuery(())), depth=5)
         assert len(nothing.keys) == 0
@@ -81,8 +69,7 @@ async def test_legs_that_are_not_asked_do_not_run() -> None:
 
 async def test_equal_scores_have_equal_ranks() -> None:
     twins = [Document(id=name, text="The same words.") for name in "abc"]
-    store = await store_of(*twins, Document(id="d", text="Quite different things."))
-    async with store.view(And()) as view:
+    async with view_of(*twins, Document(id="d", text="Quite different things.")) as view:
         found = await recall(view, await queries("same words", language=None), depth=9)
     assert sorted(found.legs["text"].ranks.tolist()) == [0, 1, 1, 1]
     assert sorted(found.legs["semantic"].ranks.tolist()) == [1, 1, 1, 4]
@@ -94,24 +81,23 @@ def test_scales_of_vector_scores() -> None:
     Inner products are 2 and 1; the distances are 1 and the root of 4 + 1 - 2 * 2 * 0.5 = 3.
     """
     cosines = np.array([1.0, 0.5])
-    assert by_distance(cosines, 2.0, "cosine").tolist() == [1.0, 0.5]
-    assert by_distance(cosines, 2.0, "ip").tolist() == [2.0, 1.0]
-    assert by_distance(cosines, 2.0, "l2") == pytest.approx([1 / 2, 1 / (1 + 3**0.5)])
-    assert by_distance(cosines, 1.0, "l2") == pytest.approx([1.0, 1 / 2])
+    vector = np.zeros(2, np.float32)
+    assert SemanticQuery(vector, 2.0, "cosine").scaled(cosines).tolist() == [1.0, 0.5]
+    assert SemanticQuery(vector, 2.0, "ip").scaled(cosines).tolist() == [2.0, 1.0]
+    distances = [1 / 2, 1 / (1 + 3**0.5)]
+    assert SemanticQuery(vector, 2.0, "l2").scaled(cosines) == pytest.approx(distances)
+    assert SemanticQuery(vector, 1.0, "l2").scaled(cosines) == pytest.approx([1.0, 1 / 2])
     rounded = np.array([1.0 + 1e-7])  # no distance is below 0
-    assert by_distance(rounded, 1.0, "l2").tolist() == [1.0]
+    assert SemanticQuery(vector, 1.0, "l2").scaled(rounded).tolist() == [1.0]
 
 
 async def test_an_embedded_query_has_the_length_1() -> None:
     """So its inner products are its cosines."""
-    store = MemoryStore()
-    await store.write(await entries())
-    asked = await queries("dog")
-    async with store.view(And()) as view:
-        by_scale = [
-            await Recall(view, asked, RetrievalPrefs(vector={"distance": name})).candidates(depth=5)
-            for name in ("cosine", "ip")
-        ]
+    cosine = (await queries("dog")).semantic
+    assert cosine is not None
+    async with view_of(*await entries()) as view:
+        legs = [LegQueries(cosine), LegQueries(replace(cosine, distance="ip"))]
+        by_scale = [await recall(view, asked, depth=5) for asked in legs]
     cosines, products = (found.legs["semantic"].scores for found in by_scale)
     assert products == pytest.approx(cosines)
 
@@ -133,11 +119,10 @@ async def test_one_statement_only_where_each_score_has_a_scale_of_its_own(
         def __getattr__(self, name: str) -> Any:
             return getattr(view, name)
 
-    store = await store_of(Document(text="A dog.", language="en"))
     prefs = RetrievalPrefs(scoring={"normalize": normalize})
-    plan = FusionPlan({"semantic": 1.0, "text": 0.5}, 0.0, None)
-    async with store.view(And()) as view:
-        recall = Recall(cast("View", Server()), await queries("dog"), prefs, plan=plan)
+    weights: dict[Leg, float] = {"semantic": 1.0, "text": 0.5}
+    async with view_of(Document(text="A dog.", language="en")) as view:
+        recall = Recall(cast("View", Server()), await queries("dog"), prefs, weights=weights)
         assert len((await recall.candidates(depth=1)).keys) == 1
     assert bool(asked) == together
 
@@ -155,8 +140,7 @@ async def test_legs_on_one_connection_find_the_same() -> None:
             return getattr(view, name)
 
     texts = ("A dog.", "An oak.", "A dog and an oak.", "The lake.")
-    store = await store_of(*(Document(id=text, text=text, language="en") for text in texts))
-    async with store.view(And()) as view:
+    async with view_of(*(Document(id=text, text=text, language="en") for text in texts)) as view:
         wanted = await recall(view, await queries("dog"), depth=2)
         found = await recall(cast("View", Server()), await queries("dog"), depth=2)
     assert found.keys.tolist() == wanted.keys.tolist()

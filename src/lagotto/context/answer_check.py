@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 from pydantic import Field
 
@@ -39,7 +38,6 @@ _MARKER = re.compile(
     rf"\[\s{{0,9}}({_NUMBERS}(?:\s{{0,9}}[,;]\s{{0,9}}{_NUMBERS})*)\s{{0,99}}\]", re.ASCII
 )
 _OTHER_BRACKETS = re.compile(r"【([^【】\n]{1,99})】|\[\^(\d{1,6})\]")
-_DAGGER = re.compile(r"†.*")
 _PARENTHESES = re.compile(r"(?<=\S )\((\d{1,3})\)|(?<=\w)\((\d{1,3})\)(?=[\s.,;]|\Z)", re.ASCII)
 _LEADING = re.compile(rf"[^\S\n]*+(?:{_MARKER.pattern}[^\S\n]*+)++", re.ASCII)
 _SEPARATOR = re.compile("[,;]")
@@ -51,8 +49,7 @@ class Quote(Record):
     """Quoted words of an answer; `start` and `end` are offsets in the answer.
 
     `found_in` is the marker of the passage that holds them, `source` their span in its document;
-    both are None if no passage that the sentence cites does. A sentence that cites nothing may
-    quote from any of them.
+    both are None if no passage that the sentence cites does, or none at all if it cites nothing.
     """
 
     text: str
@@ -129,15 +126,10 @@ def check_answer(
     sources = _sources(pack)
     bracketed = _in_square_brackets(answer, sources)
     quoted = quotations(bracketed)
-    claim_list = []
-    for span in _sentences(bracketed, quoted):
-        claim = _claim(bracketed, span, quoted, sources)
-        cited = [sources[marker].text for marker in claim.markers if marker in sources]
-        changes: dict[str, Any] = {"text": answer[claim.start : claim.end]}  # in its own words
-        if judge and cited:
-            changes["follows"] = judge(_MARKER.sub("", claim.text).strip(), cited)
-        claim_list.append(claim.model_copy(update=changes))
-    claims = tuple(claim_list)
+    claims = tuple(
+        _claim(bracketed, span, quoted, sources, words=answer[span.start : span.end], judge=judge)
+        for span in _sentences(bracketed, quoted)
+    )
     named = dict.fromkeys(_markers(bracketed, sources))
     return AnswerCheck(
         claims=claims,
@@ -156,7 +148,7 @@ def _in_square_brackets(answer: str, markers: Collection[int]) -> str:
     """
 
     def squared(match: re.Match[str]) -> str:
-        inside = _DAGGER.sub("", match[1] or match[2])
+        inside = (match[1] or match[2]).partition("†")[0]
         return f"[{inside:{len(match[0]) - 2}}]" if _MARKER.fullmatch(f"[{inside}]") else match[0]
 
     def known_only(match: re.Match[str]) -> str:
@@ -189,7 +181,9 @@ class FoldedText:
 
     @cached_property
     def numbers(self) -> set[str]:
-        return all_numbers(self._with_label)
+        """The values of its numbers, numerals and months."""
+        numbers = map(_value, _NUMBER.findall(self._with_label))
+        return {*numbers, *(_NAMED[word] for word in self.words & _NAMED.keys())}
 
     @cached_property
     def words(self) -> set[str]:
@@ -197,7 +191,9 @@ class FoldedText:
 
     @cached_property
     def has_names(self) -> bool:
-        return not capitalises_nouns(self.text)
+        """Whether so few words are capitalised that these can all be names."""
+        inner = list(_inner_words(self.text))
+        return sum(word[0].isupper() for word in inner) <= _NAMES * max(1, len(inner))
 
     def locate(self, quote: str) -> Span | None:
         """The span of the text that `quote` quotes, None if there is none."""
@@ -260,9 +256,15 @@ def _behind_markers(answer: str, cut: int) -> int:
 
 
 def _claim(
-    answer: str, span: Span, quoted: Sequence[Span], sources: Mapping[int, FoldedText]
+    answer: str,
+    span: Span,
+    quoted: Sequence[Span],
+    sources: Mapping[int, FoldedText],
+    *,
+    words: str,
+    judge: Judge | None,
 ) -> Claim:
-    """A sentence with what it names and quotes, and what the passages lack that it cites."""
+    """A sentence, in its own `words`, with what it names and quotes, and what its passages lack."""
     text = answer[span.start : span.end]
     markers = tuple(dict.fromkeys(_markers(text, sources)))
     allowed = [marker for marker in markers or sources if marker in sources]
@@ -277,13 +279,15 @@ def _claim(
         quote = Quote(text=answer[start:end], start=start, end=end, found_in=marker, source=source)
         quotes.append(quote)
     cited = [sources[marker] for marker in markers if marker in sources]
+    plain = _MARKER.sub("", text).strip()
     return Claim(
-        text=text,
+        text=words,
         start=span.start,
         end=span.end,
         markers=markers,
         quotes=tuple(quotes),
-        missing=tuple(_missing(_MARKER.sub("", text).strip(), cited)) if cited else (),
+        missing=tuple(_missing(plain, cited)) if cited else (),
+        follows=judge(plain, [one.text for one in cited]) if judge and cited else None,
     )
 
 
@@ -340,14 +344,15 @@ _TENS = "thirty forty fifty sixty seventy eighty ninety"
 _YEAR = """january february march april may june july august september october november
     december"""
 _MONTHS = {word: str(number) for number, word in enumerate(_YEAR.split(), 1)}
-_NUMERALS = {
+_NAMED = {
+    **_MONTHS,
     **{word: str(number) for number, word in enumerate(_COUNTED.split())},
     **{word: str(10 * number) for number, word in enumerate(_TENS.split(), 3)},
 }
 _DIGITS = 28
 """Characters of a number that is compared by value: as many digits are exact."""
-_NOUNS_CAPITALISED = 0.2
-"""From this share of capitalised words within sentences on, they are not only names."""
+_NAMES = 0.2
+"""Above this share of capitalised words within sentences, they are not only names."""
 
 
 def numbers(text: str) -> dict[str, str]:
@@ -356,13 +361,6 @@ def numbers(text: str) -> dict[str, str]:
     for match in _NUMBER.finditer(_ENUMERATION.sub("", text)):
         by_value.setdefault(_value(match[0]), match[0])
     return by_value
-
-
-def all_numbers(text: str) -> set[str]:
-    """The values of numbers, numerals and months, for a text in which others are looked for."""
-    words = words_of(text)
-    named = {**_NUMERALS, **_MONTHS}
-    return {*map(_value, _NUMBER.findall(text)), *(named[word] for word in words & named.keys())}
 
 
 def names(text: str) -> list[str]:
@@ -379,12 +377,6 @@ def words_of(text: str) -> set[str]:
         names[_value(month)] for month in _ISO_MONTH.findall(text) if _value(month) in names
     )
     return words | {part for word in words for part in word.split("-")}
-
-
-def capitalises_nouns(text: str) -> bool:
-    """Whether so many words are capitalised that these can't all be names."""
-    inner = list(_inner_words(text))
-    return sum(word[0].isupper() for word in inner) > _NOUNS_CAPITALISED * max(1, len(inner))
 
 
 def _inner_words(text: str) -> Iterator[str]:

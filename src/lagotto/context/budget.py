@@ -16,10 +16,9 @@ from lagotto.documents import Span, storable
 from lagotto.errors import ConfigError, UnknownNameError, native_panics
 
 TokenCounter = Callable[[str], int]
-CounterLike = Tokenizer | TokenCounter | str
 
 
-def token_counter(counter: CounterLike) -> TokenCounter:
+def token_counter(counter: Tokenizer | TokenCounter | str) -> TokenCounter:
     """A function that counts tokens, from a tokenizer, a function or `tiktoken:ENCODING`."""
     if isinstance(counter, Tokenizer):
         tokenizer = counter
@@ -126,8 +125,7 @@ def _longest(pieces: Sequence[Piece], index: int, ends: Sequence[int], fits: Fit
 def _ends(piece: Piece, *kinds: BoundaryKind) -> list[int]:
     """Where the text can end, counted from its start, ascending; the last is its own end.
 
-    It does not end at the headings, blank lines and underlines that it starts with: they say
-    nothing by themselves.
+    The headings, blank lines and underlines that it starts with say nothing by themselves.
     """
     chunk, text = piece.chunk, piece.chunk.text
     paths = (chunk.heading_path, *(section.heading_path for section in chunk.sections))

@@ -30,12 +30,8 @@ _INVISIBLE = (
 )
 """Unicode's Default_Ignorable_Code_Point, control characters, and combining marks."""
 _BACKTICKS = re.compile("`+")
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKDOWN = re.compile(r"([\\`*\[\]<])")
-
-
-@cache
-def _not_xml() -> re.Pattern[str]:
-    return re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @cache
@@ -46,7 +42,6 @@ def _head_like() -> re.Pattern[str]:
 
 
 def block(marker: int, passage: PackPassage, *, format: PackFormat) -> str:  # noqa: A002
-    _check(format)
     label = " ".join(passage.label.split())
     before = CUT_BEFORE if passage.starts_cut else ""
     text = passage.context + before + passage.text.rstrip() + (CUT if passage.truncated else "")
@@ -58,7 +53,7 @@ def block(marker: int, passage: PackPassage, *, format: PackFormat) -> str:  # n
     if format == "xml":
         from xml.sax.saxutils import escape, quoteattr  # imports a parser and URL openers
 
-        label, text = (_not_xml().sub("\ufffd", part) for part in (label, text))
+        label, text = (_NOT_XML.sub("\ufffd", part) for part in (label, text))
         head = f'<passage marker="[{marker}]" source={quoteattr(label)}>'
         return f"{head}\n{escape(text)}\n</passage>"
     if "[" in text:
@@ -67,13 +62,9 @@ def block(marker: int, passage: PackPassage, *, format: PackFormat) -> str:  # n
 
 
 def join_blocks(parts: Sequence[str], *, format: PackFormat) -> str:  # noqa: A002
-    _check(format)
-    if format == "xml" and parts:
-        return "\n".join(["<passages>", *parts, "</passages>"])
-    return "\n\n".join(parts)
-
-
-def _check(format: str) -> None:  # noqa: A002
     if format not in get_args(PackFormat):
         names = ", ".join(get_args(PackFormat))
         raise UnknownNameError(f'unknown format "{format}"; available: {names}')
+    if format == "xml" and parts:
+        return "\n".join(["<passages>", *parts, "</passages>"])
+    return "\n\n".join(parts)

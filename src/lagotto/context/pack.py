@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
@@ -37,7 +37,7 @@ from lagotto.context.selection import (
     select,
 )
 from lagotto.documents import Chunk, DocumentRef, Location, Record
-from lagotto.prefs import CiteBy, ContextPrefs
+from lagotto.prefs import ContextPrefs
 from lagotto.rerankers.base import RerankResult
 from lagotto.results import (
     RetrievalResult,
@@ -146,8 +146,7 @@ class ContextPack(Record):
 
     `selected_chunks` are in the order of their roles: hits by rank, each with its parent behind
     it, then siblings, then chunks of other pages. Chunks that overlap are one passage of the
-    text, under one marker. `tokens` counts the whole text, markup included. Of several questions,
-    `query` has one in each line.
+    text, under one marker. `tokens` counts markup, too. `query` has one question in each line.
     """
 
     query: str
@@ -188,21 +187,19 @@ async def as_pack(*outcomes: Outcome, count: TokenCounter) -> ContextPack:
         # The rule is for scores that it was fitted on: neither a reranker's nor relative ones.
         fills = prefs.context.fill or outcome.verdicts or not prefs.has_absolute_scores()
         questions.append(PackQuery(outcome.request.query, results, None if fills else StopRule()))
-        found = [(item.passage.chunk.id, item.passage.document.ref) for item in outcome.initial]
-        candidates += _candidates(found, [item.score for item in outcome.initial])
+        candidates += _candidates(
+            (one.passage.chunk.id, one.passage.document.ref, one.score) for one in outcome.initial
+        )
         if outcome.scored:
             reranked += await results_of(outcome.verdicts, outcome.scored)
+    notes = tuple(dict.fromkeys(note for found in answers for note in found.degraded))
     with first.diagnostics.stage("pack"):
         pack = await in_thread(
             _packed,
             questions,
             by_document(chunk for outcome in outcomes for chunk in outcome.surroundings),
-            cache(count),  # what stays was counted while fitting
-            prefs.context,
-            first.request.format,
-            candidates=candidates,
-            reranked=reranked,
-            notes=tuple(dict.fromkeys(note for found in answers for note in found.degraded)),
+            _Frame(cache(count), first.request.format, prefs.context),
+            (candidates, reranked, notes),
         )
     stats = merged_stats(
         outcome.diagnostics.stats(prefs, results.stats.counts)
@@ -213,7 +210,7 @@ async def as_pack(*outcomes: Outcome, count: TokenCounter) -> ContextPack:
 
 
 def _candidates(
-    names: Iterable[tuple[str, DocumentRef]], scores: Iterable[float]
+    chunks: Iterable[tuple[str, DocumentRef, float]],
 ) -> tuple[TracedCandidate, ...]:
     """Chunks by id and document, with their scores, best first."""
     return tuple(
@@ -224,7 +221,7 @@ def _candidates(
             rank=rank,
             score=score,
         )
-        for rank, ((chunk_id, document), score) in enumerate(zip(names, scores, strict=True), 1)
+        for rank, (chunk_id, document, score) in enumerate(chunks, 1)
     )
 
 
@@ -251,32 +248,20 @@ async def build_pack(
         _packed,
         [PackQuery(query, results, stop)],
         by_document(chunks),
-        cache(count),
-        prefs or ContextPrefs(),
-        format,
-        candidates=candidates,
-        reranked=reranked,
-        notes=notes,
+        _Frame(cache(count), format, prefs or ContextPrefs()),
+        (candidates, reranked, notes),
     )
 
 
+SearchTrace = tuple[Sequence[TracedCandidate], Sequence[RetrievalResult], Sequence[str]]
+"""What the legs found, what a reranker judged, and notes; without the first two, the results."""
+
+
 def _packed(
-    questions: Sequence[PackQuery],
-    known: Known,
-    count: TokenCounter,
-    prefs: ContextPrefs,
-    format: PackFormat,  # noqa: A002
-    *,
-    candidates: Sequence[TracedCandidate],
-    reranked: Sequence[RetrievalResult],
-    notes: Sequence[str],
+    questions: Sequence[PackQuery], known: Known, frame: _Frame, search: SearchTrace
 ) -> ContextPack:
-    frame = _Frame(count, format, prefs.cite_by, adjoining=not prefs.by_roles)
     results = interleaved([question.results for question in questions])
-    if prefs.by_roles:
-        selection = _by_roles(questions, results, known, frame, prefs)
-    else:
-        selection = _by_worth(questions, known, frame, prefs)
+    selection = (_by_roles if frame.prefs.by_roles else _by_worth)(questions, known, frame)
     kept = list(selection.taken.values())
     passages = frame.passages(kept)
     text = frame.text(passages)
@@ -308,61 +293,55 @@ def _packed(
         ),
         trace=_trace(
             results,
-            selection=selection,
+            search,
+            selection,
+            coverage=[*_coverage(questions, selection, markers)] if len(questions) > 1 else (),
             tokens=tokens,
-            max_tokens=prefs.max_tokens,
-            candidates=candidates,
-            reranked=reranked or results,
-            notes=notes,
-            coverage=_coverage(questions, selection, markers) if len(questions) > 1 else (),
+            max_tokens=frame.prefs.max_tokens,
         ),
     )
 
 
 def _coverage(
     questions: Sequence[PackQuery], selection: PackSelection, markers: Mapping[PieceName, int]
-) -> tuple[Coverage, ...]:
-    found = []
+) -> Iterator[Coverage]:
     for question, served in zip(questions, selection.served, strict=True):
         kept = served & selection.taken.keys()
         names = {(*hit.document_ref, hit.child_id or hit.chunk_id) for hit in question.results}
-        coverage = Coverage(
+        yield Coverage(
             query=question.query,
             markers=tuple(sorted({markers[name] for name in kept})),
             hits=len(names & kept),
             found=len(names),
             tokens=sum(selection.costs[name] for name in kept),
         )
-        found.append(coverage)
-    return tuple(found)
 
 
 def _trace(
     results: Sequence[RetrievalResult],
-    *,
-    candidates: Sequence[TracedCandidate],
-    reranked: Sequence[RetrievalResult],
+    search: SearchTrace,
     selection: PackSelection,
+    *,
+    coverage: Sequence[Coverage],
     tokens: int,
     max_tokens: int,
-    notes: Sequence[str],
-    coverage: Sequence[Coverage],
 ) -> ContextTrace:
     found, kept = selection.found.values(), selection.taken.values()
-    notes = (*notes, *selection.notes)
+    candidates, reranked, noted = search
+    notes = [*noted, *selection.notes]
     if not results:
-        notes = (*notes, "empty: nothing was found")
+        notes.append("empty: nothing was found")
     elif not kept and not selection.notes:
-        notes = (*notes, f"empty: {max_tokens} tokens are too few for even a part of a hit")
+        notes.append(f"empty: {max_tokens} tokens are too few for even a part of a hit")
     else:
-        missing = [one.query for one in coverage if not one.found]
-        notes = (*notes, *(f"{excerpt(query)}: nothing was found" for query in missing))
+        notes += [f"{excerpt(one.query)}: nothing was found" for one in coverage if not one.found]
     if not candidates:
         fused = [(item.breakdown.fused_score, item) for item in results]
         scored = [(item.score if score is None else score, item) for score, item in fused]
         scored.sort(key=lambda pair: (-pair[0], pair[1].rank))
-        names = ((item.child_id or item.chunk_id, item.document_ref) for _, item in scored)
-        candidates = _candidates(names, [score for score, _ in scored])
+        candidates = _candidates(
+            (item.child_id or item.chunk_id, item.document_ref, score) for score, item in scored
+        )
     roles = Counter(piece.role for piece in found), Counter(piece.role for piece in kept)
     return ContextTrace(
         candidates=tuple(candidates),
@@ -373,7 +352,7 @@ def _trace(
                 answerability=result.answerable,
                 key_evidence=result.content[slice(*result.evidence)] if result.evidence else None,
             )
-            for result in reranked
+            for result in reranked or results
             if result.breakdown.rerank_score is not None
         ),
         final_token_count=tokens,
@@ -405,67 +384,51 @@ _SAMPLE = "Oaks."
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """How pieces become text, and how its tokens are counted."""
+    """How pieces become text, and how its tokens are counted: each text once."""
 
     count: TokenCounter
     format: PackFormat
-    cite_by: CiteBy
-    adjoining: bool
+    prefs: ContextPrefs
     known: dict[Hashable, PackPassage] = field(default_factory=dict)
     rendered: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def passages(self, pieces: Sequence[Piece]) -> list[PackPassage]:
         """The passages of a pack; one that was part of another pack is the same object."""
-        found = merged(pieces, cite_by=self.cite_by, adjoining=self.adjoining)
-        return [self.known.setdefault(_name(passage), passage) for passage in found]
+        same, adjoining = [], not self.prefs.by_roles
+        for passage in merged(pieces, cite_by=self.prefs.cite_by, adjoining=adjoining):
+            chunks = tuple((one.name, one.chunk.start, one.chunk.end) for one in passage.pieces)
+            same.append(self.known.setdefault(chunks, passage))
+        return same
 
     def text(self, passages: Sequence[PackPassage]) -> str:
         """The whole text; what was rendered before is not rendered again."""
-        made = []
-        for marker, passage in enumerate(with_checkpoints(passages), 1):
-            key = (marker, id(passage))
-            if key not in self.rendered:
-                self.rendered[key] = block(marker, passage, format=self.format)
-            made.append(self.rendered[key])
-        return self.join(made)
+        keys = [(marker, id(passage)) for marker, passage in enumerate(passages, 1)]
+        for (marker, name), passage in with_checkpoints(zip(keys, passages, strict=True)):
+            if (marker, name) not in self.rendered:
+                self.rendered[marker, name] = block(marker, passage, format=self.format)
+        return join_blocks([self.rendered[key] for key in keys], format=self.format)
 
-    def fits(self, budget: int) -> Callable[[Sequence[Piece]], bool]:
+    def fits(self, pieces: Sequence[Piece]) -> bool:
         """Whether the whole text of a pack stays within the budget."""
-        return lambda pieces: self.count(self.text(self.passages(pieces))) <= budget
-
-    def join(self, parts: Sequence[str]) -> str:
-        return join_blocks(parts, format=self.format)
+        return self.count(self.text(self.passages(pieces))) <= self.prefs.max_tokens
 
     def size(self, passage: PackPassage) -> int:
         return self.count(block(10, passage, format=self.format))
 
-    def room(self, budget: int) -> Room:
+    def room(self) -> Room:
         """The budget for passages, less what is around them."""
-        around = self.count(self.join([_SAMPLE])) - self.count(_SAMPLE)
-        both = self.count(self.join([_SAMPLE, _SAMPLE]))
-        glue = both - around - 2 * self.count(_SAMPLE)
-        return Room(budget - around, passages=self.passages, size=self.size, glue=glue)
+        one, two = (self.count(join_blocks([_SAMPLE] * n, format=self.format)) for n in (1, 2))
+        around = one - self.count(_SAMPLE)
+        glue = two - around - 2 * self.count(_SAMPLE)
+        # The first passage is counted with glue as well.
+        return Room(self.prefs.max_tokens - around + glue, self.passages, self.size, glue)
 
 
-def _name(passage: PackPassage) -> Hashable:
-    return tuple((*piece.name, piece.chunk.start, piece.chunk.end) for piece in passage.pieces)
-
-
-def _by_roles(
-    questions: Sequence[PackQuery],
-    results: Sequence[RetrievalResult],
-    known: Known,
-    frame: _Frame,
-    prefs: ContextPrefs,
-) -> PackSelection:
-    selection, budget = PackSelection(), prefs.max_tokens
-    found = expand(results, known, prefs)
-    kept = fit(
-        found,
-        fits=frame.fits(budget),
-        take=frame.room(budget).take,
-        minimum=prefs.min_primary_hits_to_keep,
-    )
+def _by_roles(questions: Sequence[PackQuery], known: Known, frame: _Frame) -> PackSelection:
+    selection, prefs = PackSelection(), frame.prefs
+    found = expand(interleaved([question.results for question in questions]), known, prefs)
+    minimum = prefs.min_primary_hits_to_keep
+    kept = fit(found, fits=frame.fits, take=frame.room().take, minimum=minimum)
     taken = {piece.name: piece for piece in kept}
     left = [piece for piece in found if piece.name not in taken]
     strongest = min(left, key=lambda piece: piece.weakness, default=None)
@@ -473,9 +436,9 @@ def _by_roles(
         if piece.name in taken:
             selection.take(taken[piece.name])
         elif piece is strongest:
-            selection.leave(piece, no_room(budget))
+            selection.leave(piece, no_room(prefs.max_tokens))
         else:
-            selection.leave(piece, f"a stronger chunk did not fit into {budget} tokens")
+            selection.leave(piece, f"a stronger chunk did not fit into {prefs.max_tokens} tokens")
     if len(questions) > 1:
         selection.costs = {name: frame.count(piece.chunk.text) for name, piece in taken.items()}
         families = [expand(question.results, known, prefs) for question in questions]
@@ -483,22 +446,18 @@ def _by_roles(
     return selection
 
 
-def _by_worth(
-    questions: Sequence[PackQuery], known: Known, frame: _Frame, prefs: ContextPrefs
-) -> PackSelection:
-    highlighters = cache(Highlighter)
+def _by_worth(questions: Sequence[PackQuery], known: Known, frame: _Frame) -> PackSelection:
+    highlighters, max_tokens = cache(Highlighter), frame.prefs.max_tokens
 
     def shorten(query: str, piece: Piece, fits: Callable[[Piece], bool]) -> Piece | None:
         words = highlighters(query).spans(piece.chunk.text, language=piece.hit.language)
         return most_telling(piece, words, fits)
 
-    room = frame.room(prefs.max_tokens)
-    selection = select(questions, known, room, max_tokens=prefs.max_tokens, shorten=shorten)
-    fits = frame.fits(prefs.max_tokens)
-    while selection.taken and not fits(list(selection.taken.values())):
+    selection = select(questions, known, frame.room(), max_tokens=max_tokens, shorten=shorten)
+    while selection.taken and not frame.fits(list(selection.taken.values())):
         _, last = selection.taken.popitem()
-        selection.leave(last, no_room(prefs.max_tokens))
+        selection.leave(last, no_room(max_tokens))
     if not selection.taken and not selection.notes:
-        for piece in shortened_to_fit(list(selection.found.values())[:1], fits):
+        for piece in shortened_to_fit(list(selection.found.values())[:1], frame.fits):
             selection.take(piece)
     return selection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
@@ -53,13 +53,9 @@ def _family(
         own += [Piece(chunk, "parent", hit) for chunk in chunks if chunk.id == primary.parent_id]
     if not any(chunk is primary for chunk in chunks):  # only what the hit has of it
         return own, [], []
-    near = siblings(primary, chunks, count=prefs.neighbor_same_page)
-    across = cross_page(primary, chunks, count=prefs.neighbor_cross_page)
-    return (
-        own,
-        [Piece(chunk, "sibling", hit) for chunk in near],
-        [Piece(chunk, "cross_page", hit) for chunk in across],
-    )
+    near, across = neighbours(primary, chunks, prefs)
+    beside = [Piece(chunk, "sibling", hit) for chunk in near]
+    return own, beside, [Piece(chunk, "cross_page", hit) for chunk in across]
 
 
 def primary_of(hit: RetrievalResult, known: Known) -> Piece:
@@ -67,11 +63,7 @@ def primary_of(hit: RetrievalResult, known: Known) -> Piece:
     name = hit.child_id or hit.chunk_id
     chunks = known.get(hit.document_ref, ())
     stored = next((chunk for chunk in chunks if chunk.id == name), None)
-    return Piece(stored or _standing_alone(hit), "primary", hit, also_in=hit.also_in)
-
-
-def _standing_alone(hit: RetrievalResult) -> Chunk:
-    return Chunk(
+    chunk = stored or Chunk(
         id=hit.chunk_id,
         collection=hit.collection,
         document_id=hit.document_id,
@@ -81,6 +73,7 @@ def _standing_alone(hit: RetrievalResult) -> Chunk:
         token_count=0,
         **hit.location_fields(),
     )
+    return Piece(chunk, "primary", hit, also_in=hit.also_in)
 
 
 def expand_neighbors(
@@ -90,52 +83,45 @@ def expand_neighbors(
 
     `all_chunks` are those of the chunk's document, in any order; the others don't count.
     """
-    options = prefs or ContextPrefs()
-    near = siblings(chunk, all_chunks, count=options.neighbor_same_page)
-    across = cross_page(chunk, all_chunks, count=options.neighbor_cross_page)
+    near, across = neighbours(chunk, all_chunks, prefs or ContextPrefs())
     by_id = {item.id: item for item in (chunk, *near, *across)}
     return sorted(by_id.values(), key=lambda item: (item.start, item.end))
 
 
-def siblings(chunk: Chunk, all_chunks: Sequence[Chunk], *, count: int) -> list[Chunk]:
-    """Up to `count` on each side: of the same parent, or else of the same page.
+def neighbours(
+    chunk: Chunk, all_chunks: Sequence[Chunk], prefs: ContextPrefs
+) -> tuple[list[Chunk], list[Chunk]]:
+    """The siblings of a chunk and chunks of other pages, up to so many on each side, in order.
 
-    In a document without pages they are simply the chunks before and behind.
+    Siblings are of the same parent, or else of the same page, or in a document without pages the
+    chunks before and behind. The others are from the nearest page with text that it is not on.
     """
-    before, behind = _sides(chunk, all_chunks)
-    near_behind = [item for item in behind if _related(chunk, item)]
+    name, near, far = chunk.document_ref, prefs.neighbor_same_page, prefs.neighbor_cross_page
+    same = [one for one in all_chunks if (one.document_ref, one.level) == (name, chunk.level)]
+    same.sort(key=lambda item: item.ordinal)
+    before = [item for item in same if item.ordinal < chunk.ordinal]
+    behind = [item for item in same if item.ordinal > chunk.ordinal]
     near_before = [item for item in before if _related(chunk, item)]
-    return near_before[max(0, len(near_before) - count) :] + near_behind[:count]
-
-
-def cross_page(chunk: Chunk, all_chunks: Sequence[Chunk], *, count: int) -> list[Chunk]:
-    """Up to `count` on each side, from the nearest page that has text and that it is not on."""
+    near_behind = [item for item in behind if _related(chunk, item)]
+    siblings = near_before[max(0, len(near_before) - near) :] + near_behind[:near]
     if chunk.pages is None:
-        return []
+        return siblings, []
     first, last = chunk.pages
-    before, behind = _sides(chunk, all_chunks)
     earlier = [(item.pages[1], item) for item in before if item.pages and item.pages[1] < first]
     later = [(item.pages[0], item) for item in behind if item.pages and item.pages[0] > last]
     page_before = [item for page, item in earlier if page == earlier[-1][0]]
     page_behind = [item for page, item in later if page == later[0][0]]
-    return page_before[max(0, len(page_before) - count) :] + page_behind[:count]
-
-
-def _sides(chunk: Chunk, all_chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[Chunk]]:
-    """The chunks of the same level before and behind, both in document order."""
-    same = [
-        item
-        for item in all_chunks
-        if (item.document_ref, item.level) == (chunk.document_ref, chunk.level)
-    ]
-    same.sort(key=lambda item: item.ordinal)
-    before = [item for item in same if item.ordinal < chunk.ordinal]
-    return before, [item for item in same if item.ordinal > chunk.ordinal]
+    return siblings, page_before[max(0, len(page_before) - far) :] + page_behind[:far]
 
 
 def _related(chunk: Chunk, other: Chunk) -> bool:
     if chunk.parent_id is not None:
         return chunk.parent_id == other.parent_id
+    return share_pages(chunk, other)
+
+
+def share_pages(chunk: Chunk, other: Chunk) -> bool:
+    """Whether there is a page that both are on, or neither is on any."""
     if chunk.pages is None or other.pages is None:
         return chunk.pages == other.pages
     return chunk.pages[0] <= other.pages[1] and other.pages[0] <= chunk.pages[1]
@@ -144,9 +130,6 @@ def _related(chunk: Chunk, other: Chunk) -> bool:
 PackRole = Literal["primary", "parent", "sibling", "cross_page"]
 ROLES: tuple[PackRole, ...] = ("primary", "parent", "sibling", "cross_page")
 """Why a chunk is in a pack, the strongest reason first. What is weakest is dropped first."""
-
-Joins = Callable[["Piece", "Piece"], bool]
-"""Whether two pieces that touch are one passage."""
 
 PieceName = tuple[str, str, str]
 """The identity of a piece: collection, document and chunk."""
@@ -196,9 +179,9 @@ class PackPassage:
         """The strongest piece, which the passage is there for."""
         return min(self.pieces, key=lambda piece: piece.weakness)
 
-    @cached_property
+    @property
     def start(self) -> int:
-        return min(piece.chunk.start for piece in self.pieces)
+        return self.chunks[0].start
 
     @cached_property
     def end(self) -> int:
@@ -227,7 +210,7 @@ class PackPassage:
     @cached_property
     def location(self) -> Location:
         """The location of the whole passage, in the section that covers it."""
-        chunks, hit = self._in_document_order(), self.lead.hit
+        chunks, hit = self.chunks, self.lead.hit
         fields = covering(self.sections, self.end).location_fields()
         if row := cited_row(hit.document_kind, hit.metadata):  # the document is a row of a table
             fields["row_range"] = row
@@ -242,7 +225,7 @@ class PackPassage:
     @cached_property
     def sections(self) -> list[ChunkSection]:
         """The sections that the passage reaches into, in order."""
-        return sections_of(self._in_document_order())
+        return sections_of(self.chunks)
 
     @cached_property
     def label(self) -> str:
@@ -258,7 +241,9 @@ class PackPassage:
         """The names of other documents with the same text, or a part of it."""
         return tuple(dict.fromkeys(name for piece in self.pieces for name in piece.also_in))
 
-    def _in_document_order(self) -> list[Chunk]:
+    @cached_property
+    def chunks(self) -> list[Chunk]:
+        """Those of its pieces, in the order of the document."""
         chunks = (piece.chunk for piece in self.pieces)
         return sorted(chunks, key=lambda chunk: (chunk.start, -chunk.end))
 
@@ -272,7 +257,6 @@ def merged(
     its page; hits and parents that touch stay apart, so that a citation is as narrow as it can be.
     With `adjoining`, all that touch join within a section, whatever their roles.
     """
-    joins = _same_section if adjoining else _neighbours
     documents: dict[DocumentRef, list[int]] = defaultdict(list)
     for index, piece in enumerate(pieces):
         documents[piece.chunk.document_ref].append(index)
@@ -281,7 +265,7 @@ def merged(
         reach: Piece | None = None
         for at in sorted(indices, key=lambda at: (pieces[at].chunk.start, -pieces[at].chunk.end)):
             piece = pieces[at]
-            if reach is not None and _continues(reach, piece, joins):
+            if reach is not None and _continues(reach, piece, adjoining=adjoining):
                 groups[-1].append(at)
                 reach = piece if piece.chunk.end > reach.chunk.end else reach
             else:
@@ -300,7 +284,7 @@ def stitched(parts: Iterable[tuple[int, str]]) -> str:
     return text
 
 
-def _continues(piece: Piece, other: Piece, joins: Joins) -> bool:
+def _continues(piece: Piece, other: Piece, *, adjoining: bool) -> bool:
     """Whether `other`, which starts no earlier, is part of the same passage.
 
     They may come from two versions of a document; then the shared part is not the same text.
@@ -309,22 +293,13 @@ def _continues(piece: Piece, other: Piece, joins: Joins) -> bool:
     shared = chunk.end - next_.start
     if shared > 0:
         return chunk.text[next_.start - chunk.start :].startswith(next_.text[:shared])
-    return shared == 0 and joins(piece, other)
-
-
-def _neighbours(piece: Piece, other: Piece) -> bool:
-    """Whether one of two pieces that touch is a neighbour, and both are on one page."""
-    pages = {page for item in (piece, other) for page in item.chunk.pages or (0, 0)}
-    return len(pages) == 1 and bool({piece.role, other.role} & {"sibling", "cross_page"})
-
-
-def _same_section(piece: Piece, other: Piece) -> bool:
-    """Whether two pieces that touch are in a section that a citation of both can name.
-
-    That is, one is in the section of the other, or both are in a section below the upper level.
-    """
-    chunks = (piece.chunk, other.chunk)
-    paths = [covering(sections_of([chunk]), chunk.end).heading_path for chunk in chunks]
+    if shared < 0:
+        return False
+    if not adjoining:
+        pages = {page for item in (chunk, next_) for page in item.pages or (0, 0)}
+        return len(pages) == 1 and bool({piece.role, other.role} & {"sibling", "cross_page"})
+    # One is in the section of the other, or both are in a section below the upper level.
+    paths = [covering(sections_of([item]), item.end).heading_path for item in (chunk, next_)]
     common = common_path(paths)
     return len(common) > 1 or (common in paths and bool(common or not any(paths)))
 

@@ -19,7 +19,15 @@ from typing import TypeVar
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto._internal.display import excerpt
-from lagotto.context.passages import Known, PackPassage, PackRole, Piece, PieceName, primary_of
+from lagotto.context.passages import (
+    Known,
+    PackPassage,
+    PackRole,
+    Piece,
+    PieceName,
+    primary_of,
+    share_pages,
+)
 from lagotto.documents import Chunk, DocumentRef
 from lagotto.results import RetrievalResult
 from lagotto.retrieval.stages import copy_key
@@ -105,6 +113,7 @@ class PackSelection:
         self.reasons[piece.name] = reason
 
 
+@dataclass(slots=True)
 class Room:
     """The budget while a pack grows: what it costs to take one more piece.
 
@@ -113,46 +122,33 @@ class Room:
     every piece would take longer than all the rest.
     """
 
-    def __init__(
-        self,
-        budget: int,
-        *,
-        passages: Callable[[Sequence[Piece]], Sequence[PackPassage]],
-        size: Callable[[PackPassage], int],
-        glue: int,
-    ) -> None:
-        self._left = budget + glue
-        self._passages = passages
-        self._size = size
-        self._glue = glue
-        self._pieces: dict[DocumentRef, list[Piece]] = {}
-        self._sizes: dict[DocumentRef, int] = {}
-        self._density = 0.0
+    budget: int
+    passages: Callable[[Sequence[Piece]], Sequence[PackPassage]]
+    size: Callable[[PackPassage], int]
+    glue: int
+    _pieces: dict[DocumentRef, list[Piece]] = field(default_factory=dict)
+    _sizes: dict[DocumentRef, int] = field(default_factory=dict)
+    _density: float = 0.0
 
     def has(self, piece: Piece, *, share: float = 1) -> bool:
-        return self._with(piece)[1] <= self._left * share
+        return self._with(piece)[1] <= self.budget * share
 
     def take(self, piece: Piece, *, share: float = 1) -> bool:
         """Take a piece if it fits into a share of what is left."""
         if self._surely_too_large(piece):
             return False
         size, more = self._with(piece)
-        if more > self._left * share:
+        if more > self.budget * share:
             return False
         name = piece.chunk.document_ref
         self._pieces.setdefault(name, []).append(piece)
         self._sizes[name] = size
-        self._left -= more
+        self.budget -= more
         return True
 
     @property
     def left(self) -> int:
-        return max(0, self._left)
-
-    @property
-    def is_for_a_sentence(self) -> bool:
-        """Whether there is as much left as a short sentence with its citation takes."""
-        return self._left >= SENTENCE_TOKENS
+        return max(0, self.budget)
 
     def _surely_too_large(self, piece: Piece) -> bool:
         """Whether its text would have to be far denser than any so far to fit in.
@@ -165,16 +161,16 @@ class Room:
         for other in self._pieces.get(chunk.document_ref, ()):
             shared = min(chunk.end, other.chunk.end) - max(chunk.start, other.chunk.start)
             new -= max(0, shared)
-        return self._density > 0 and new > DENSER * self._density * max(0, self._left)
+        return self._density > 0 and new > DENSER * self._density * self.left
 
     def _with(self, piece: Piece) -> tuple[int, int]:
         """The tokens of the document's passages with the piece, and how many more these are."""
         name = piece.chunk.document_ref
-        passages = self._passages([*self._pieces.get(name, ()), piece])
-        sizes = [self._size(passage) for passage in passages]
+        passages = self.passages([*self._pieces.get(name, ()), piece])
+        sizes = [self.size(passage) for passage in passages]
         length = sum(len(passage.text) for passage in passages)
         self._density = max(self._density, length / max(1, sum(sizes)))
-        size = sum(sizes) + self._glue * len(sizes)
+        size = sum(sizes) + self.glue * len(sizes)
         return size, size - self._sizes.get(name, 0)
 
 
@@ -198,10 +194,6 @@ class _Lane:
     def waits(self) -> bool:
         """Whether there is evidence for the question, and none of it in the pack yet."""
         return not self.served and bool(self.queue) and -self.queue[0][0] >= self.least
-
-    def pop(self) -> tuple[float, Piece]:
-        negative, _, piece = heappop(self.queue)
-        return -negative, piece
 
     def push_around(
         self, piece: Piece, worth: float, found: Iterator[tuple[PackRole, Chunk]]
@@ -236,11 +228,12 @@ def select(
         checkpoint()
         lane = min(waiting, key=lambda lane: lane.tokens)
         share = 1 / sum(other.waits for other in waiting) if lane.waits else 1
-        worth, piece = lane.pop()
+        negative, _, piece = heappop(lane.queue)
+        worth = -negative
         if piece.name in lane.served:
             continue
         if worth < lane.least:
-            lane.stopped = lane.stopped or room.is_for_a_sentence
+            lane.stopped = lane.stopped or room.left >= SENTENCE_TOKENS
             if piece.name not in selection.reasons and piece.name not in selection.taken:
                 below = f"{worth:.2f} is below {lane.least:.2f}, where evidence stops"
                 selection.leave(piece, below)
@@ -281,7 +274,7 @@ def _fitted(
     """The piece, or of a hit what fits of it, once it is in the room; None if nothing fits."""
     if room.take(piece, share=share):
         return piece
-    if piece.role != "primary" or not room.is_for_a_sentence:
+    if piece.role != "primary" or room.left < SENTENCE_TOKENS:
         return None
     cut = shorten(piece, partial(room.has, share=share))
     return cut if cut is not None and room.take(cut, share=share) else None
@@ -327,7 +320,8 @@ def _surroundings(known: Known) -> Callable[[Chunk], Iterator[tuple[PackRole, Ch
             return
         for ordinal in (chunk.ordinal - 1, chunk.ordinal + 1):
             if other := by_ordinal.get((name, chunk.level, ordinal)):
-                yield _role(other, chunk), other
+                paged = chunk.pages is not None and other.pages is not None
+                yield "cross_page" if paged and not share_pages(chunk, other) else "sibling", other
 
     return around
 
@@ -353,10 +347,3 @@ def _without_copies(pieces: Sequence[Piece], selection: PackSelection) -> dict[s
 def no_room(max_tokens: int) -> str:
     """Why a piece is not in the pack: it did not fit in beside the others."""
     return f"with it the pack would have had more than {max_tokens} tokens"
-
-
-def _role(chunk: Chunk, of: Chunk) -> PackRole:
-    if chunk.pages is None or of.pages is None:
-        return "sibling"
-    overlap = chunk.pages[0] <= of.pages[1] and of.pages[0] <= chunk.pages[1]
-    return "sibling" if overlap else "cross_page"

@@ -25,15 +25,13 @@ def boosted(
     fused: Fused,
     boosts: Sequence[Boost],
     rows: Iterable[tuple[int, Document, Chunk | None]],
-    *,
-    now: datetime | None = None,
 ) -> Fused:
     """The fused scores times the factors of all boosts, which `rows` have the documents for.
 
     The order is that of the products. If the best one is above 1, all are divided by it, so that
     scores stay in [0, 1]; otherwise what no boost speaks for keeps its score.
     """
-    today = (now or datetime.now(UTC)).replace(hour=0, minute=0, second=0, microsecond=0)
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     factors = {boost.name: np.ones(len(fused.scores)) for boost in boosts}
     columns = [(boost, factors[boost.name]) for boost in boosts]
     for row, document, chunk in rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError
@@ -22,31 +22,27 @@ class RetrieverBuilder:
     """
 
     def __init__(self) -> None:
-        self._vector_store: SearchableStore | None = None
-        self._fts_store: SearchableStore | None = None
-        self._embedder: Embedder | None = None
-        self._reranker: Reranker | str | None = None
-        self._expander: Expander | None = None
+        self._parts: dict[str, Any] = {}
+
+    def _with(self, name: str, part: object) -> Self:
+        self._parts[name] = part
+        return self
 
     def vector_store(self, store: SearchableStore) -> Self:
         """Where vectors are searched, and passages are read."""
-        self._vector_store = store
-        return self
+        return self._with("vector_store", store)
 
     def fts_store(self, store: SearchableStore) -> Self:
         """Where words are searched."""
-        self._fts_store = store
-        return self
+        return self._with("fts_store", store)
 
     def embedder(self, embedder: Embedder) -> Self:
         """What embeds queries: the embedder of the stored vectors."""
-        self._embedder = embedder
-        return self
+        return self._with("embedder", embedder)
 
     def expander(self, expander: Expander) -> Self:
         """What expands queries."""
-        self._expander = expander
-        return self
+        return self._with("expander", expander)
 
     def simple_reranker(self) -> Self:
         """Rerank by the share of the query's words that a passage has, as written."""
@@ -58,20 +54,15 @@ class RetrieverBuilder:
 
     def reranker(self, reranker: Reranker | str) -> Self:
         """Rerank with any reranker."""
-        self._reranker = reranker
-        return self
+        return self._with("reranker", reranker)
 
     def build(self) -> HybridRetriever:
         """The retriever; ConfigError if a store or the embedder is missing."""
-        vectors, words = self._vector_store, self._fts_store
-        if vectors is None or words is None or self._embedder is None:
-            parts = {"vector_store": vectors, "fts_store": words, "embedder": self._embedder}
-            missing = next(name for name, part in parts.items() if part is None)
-            raise ConfigError(f"{missing} is missing; call {missing}(...) before build()")
+        for name in ("vector_store", "fts_store", "embedder"):
+            if self._parts.get(name) is None:
+                raise ConfigError(f"{name} is missing; call {name}(...) before build()")
+        parts = dict(self._parts)
+        vectors, words = parts.pop("vector_store"), parts.pop("fts_store")
         same = vectors is words
-        return HybridRetriever(
-            store=vectors if same else CombinedStore(vector_store=vectors, fts_store=words),
-            embedder=self._embedder,
-            reranker=self._reranker,
-            expander=self._expander,
-        )
+        store = vectors if same else CombinedStore(vector_store=vectors, fts_store=words)
+        return HybridRetriever(store=store, **parts)

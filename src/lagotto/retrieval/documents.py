@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lagotto._internal.concurrency import checkpoint, with_checkpoints
 from lagotto.documents import Chunk, Document, DocumentRef, Record, Span
 from lagotto.errors import ConfigError
-from lagotto.results import LegScore
+from lagotto.results import Leg, LegScore
 from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import Candidates, Fused, LegScores
 from lagotto.retrieval.stages import document_order
@@ -35,7 +35,7 @@ class FoundDocument:
 
     document: Document
     score: float
-    legs: Mapping[str, LegScore]
+    legs: Mapping[Leg, LegScore]
     best_chunk: Chunk
 
     @property
@@ -43,53 +43,38 @@ class FoundDocument:
         return self.document.ref
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentGroups:
-    """The documents that candidates belong to.
+def collapse(
+    candidates: Candidates, passages: Sequence[Passage]
+) -> tuple[list[Document], NDArray[np.int64], Candidates]:
+    """The documents of the candidates, the index of each candidate's, and they as candidates.
 
-    `owners` is the index of each candidate's document; `candidates` has a row per document.
+    A candidate without a passage belongs to no document. In each leg a document has the score of
+    its best chunk, and the rank that its best chunk gives it among documents.
     """
-
-    documents: Sequence[Document]
-    owners: NDArray[np.int64]
-    candidates: Candidates
-
-    def rows_of(self, documents: Sequence[FoundDocument]) -> NDArray[np.int64]:
-        names = {item.name for item in documents}
-        chosen = [index for index, item in enumerate(self.documents) if item.ref in names]
-        return np.flatnonzero(np.isin(self.owners, chosen))
-
-
-def collapse(candidates: Candidates, passages: Sequence[Passage]) -> DocumentGroups:
-    """The documents of the candidates with a passage; one without belongs to no document.
-
-    In each leg a document has the score of its best chunk, and the rank that its best chunk gives
-    it among documents.
-    """
-    names = {item.key: item.document.ref for item in passages}
-    documents = {names[item.key]: item.document for item in passages}
+    documents = {item.document.ref: item.document for item in passages}
     different = sorted(documents.values(), key=document_order)
     index_of = {item.ref: index for index, item in enumerate(different)}
-    of_key = {key: index_of[name] for key, name in names.items()}
+    of_key = {item.key: index_of[item.document.ref] for item in passages}
     owners = np.array([of_key.get(key, NO_DOCUMENT) for key in candidates.keys.tolist()], np.int64)
     legs = {
         leg: _of_documents(each, owners, len(different)) for leg, each in candidates.legs.items()
     }
-    grouped = Candidates(np.arange(len(different)), legs, candidates.depth)
-    return DocumentGroups(different, owners, grouped)
+    return different, owners, Candidates(np.arange(len(different)), legs, candidates.depth)
 
 
 def rank_documents(
-    groups: DocumentGroups, fused: Fused, best_chunks: Mapping[DocumentRef, Chunk]
+    documents: Sequence[Document],
+    candidates: Candidates,
+    fused: Fused,
+    best_chunks: Mapping[DocumentRef, Chunk],
 ) -> list[FoundDocument]:
     """The documents in a total order: score, best rank in a leg, source."""
-    order = np.lexsort((groups.candidates.best_ranks, -fused.scores))
-    documents = []
-    for row in with_checkpoints(order.tolist()):
-        document, score = groups.documents[row], float(fused.scores[row])
-        legs = leg_scores(row, groups.candidates, fused)
-        documents.append(FoundDocument(document, score, legs, best_chunks[document.ref]))
-    return documents
+    ranked = []
+    for row in with_checkpoints(np.lexsort((candidates.best_ranks, -fused.scores)).tolist()):
+        document, score = documents[row], float(fused.scores[row])
+        legs = leg_scores(row, candidates, fused)
+        ranked.append(FoundDocument(document, score, legs, best_chunks[document.ref]))
+    return ranked
 
 
 def _of_documents(leg: LegScores, owners: NDArray[np.int64], count: int) -> LegScores:
@@ -124,10 +109,8 @@ class Snippet(Record):
     highlights: tuple[Span, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Match:
-    span: Span
-    terms: frozenset[str]
+_Match = tuple[Span, set[str]]
+"""The span of a word, and those of its terms that match."""
 
 
 def snippet(text: str, query: str, *, language: str | None = None, max_chars: int = 300) -> Snippet:
@@ -169,16 +152,16 @@ class Highlighter:
         after = ELLIPSIS if window.end < len(text) else ""
         shift = len(before) - window.start
         inside = (
-            Span(match.span.start + shift, match.span.end + shift)
-            for match in matches
-            if window.start <= match.span.start and match.span.end <= window.end
+            Span(start + shift, end + shift)
+            for (start, end), _ in matches
+            if window.start <= start and end <= window.end
         )
         part = before + text[window.start : window.end] + after
         return Snippet(text=part, highlights=_merged(inside))
 
     def spans(self, text: str, *, language: str | None = None) -> tuple[Span, ...]:
         """The words of a text that match those of the query."""
-        return _merged(match.span for match in self._matches(text, language))
+        return _merged(span for span, _ in self._matches(text, language))
 
     def _matches(self, text: str, language: str | None) -> list[_Match]:
         checkpoint()
@@ -187,8 +170,8 @@ class Highlighter:
         words = [(span, _terms(text[span.start : span.end], language)) for span in _words(text)]
         present = {term for _, terms in words for term in terms}
         matching = self._terms[language].matching(present)
-        pairs = ((span, matching.intersection(terms)) for span, terms in words)
-        return [_Match(span, frozenset(terms)) for span, terms in pairs if terms]
+        matches = ((span, matching.intersection(terms)) for span, terms in words)
+        return [match for match in matches if match[1]]
 
 
 class _QueryTerms:
@@ -244,17 +227,17 @@ def _best(matches: Sequence[_Match], width: int) -> Span:
     best, best_worth = Span(0, 0), (0, 0)
     counts: Counter[str] = Counter()
     first = worth = 0
-    for last, match in enumerate(matches):
-        for term in match.terms:
+    for last, (span, terms) in enumerate(matches):
+        for term in terms:
             worth += 0 if counts[term] else term_worth(term)
             counts[term] += 1
-        while match.span.end - matches[first].span.start > width and first < last:
-            for term in matches[first].terms:
+        while span.end - matches[first][0].start > width and first < last:
+            for term in matches[first][1]:
                 counts[term] -= 1
                 worth -= 0 if counts[term] else term_worth(term)
             first += 1
         if (worth, last - first + 1) > best_worth:
-            best = Span(matches[first].span.start, match.span.end)
+            best = Span(matches[first][0].start, span.end)
             best_worth = (worth, last - first + 1)
     return best
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, Self
 
 from lagotto._internal.concurrency import with_checkpoints
 from lagotto.errors import DegradedError, LagottoError
 from lagotto.prefs import RetrievalPrefs
-from lagotto.results import FusionInputs, LegScore, RetrievalStats, ScoredCandidate
-from lagotto.retrieval.fusion import Candidates, Fused
+from lagotto.results import FusionInputs, Leg, LegScore, RetrievalStats, ScoredCandidate
+from lagotto.retrieval.fusion import Candidates, Fused, LegContribution
 from lagotto.stores.base import Passage
 
 REST = "other"
@@ -54,8 +55,7 @@ class Diagnostics:
     def stage(self, name: str) -> Self:
         """Count the time for a stage, to the end of the `with` block that this is for.
 
-        A stage that runs twice adds up. One inside another pauses it, so the times add up to the
-        total.
+        A stage that runs twice adds up. One inside another pauses it: times add up to the total.
         """
         self._count()
         self._running.append(name)
@@ -126,13 +126,13 @@ def breakdown_fields(
 ) -> dict[str, Any]:
     """The fields of a ScoreBreakdown, for a record that has one: validated once, with it."""
     before = fused.scores if fused.unboosted is None else fused.unboosted
-    fields = {
-        **_leg_fields(row, candidates, fused),
-        "fused": float(fused.raw[row]),
-        "fused_score": float(before[row]),
-        "fused_ends": fused.ends,
+    fields: dict[str, Any] = dict(
+        **_leg_fields(row, candidates, fused.parts),
+        fused=float(fused.raw[row]),
+        fused_score=float(before[row]),
+        fused_ends=fused.ends,
         **reranked,
-    }
+    )
     if fused.boosts:
         fields["boosts"] = {name: float(factors[row]) for name, factors in fused.boosts.items()}
         fields["boost_scale"] = fused.boost_scale
@@ -163,22 +163,24 @@ def scored_candidates(
     )
 
 
-def leg_scores(row: int, candidates: Candidates, fused: Fused) -> dict[str, LegScore]:
+def leg_scores(row: int, candidates: Candidates, fused: Fused | None = None) -> dict[Leg, LegScore]:
     """Each leg's score for the candidate in `row`, and its contribution to the fused score.
 
     A leg that has no score for it is left out.
     """
-    legs = _leg_fields(row, candidates, fused)
+    legs = _leg_fields(row, candidates, fused.parts if fused else {})
     return {leg: LegScore(**fields) for leg, fields in legs.items()}
 
 
-def _leg_fields(row: int, candidates: Candidates, fused: Fused) -> dict[str, dict[str, Any]]:
-    legs: dict[str, dict[str, Any]] = {}
+def _leg_fields(
+    row: int, candidates: Candidates, parts: Mapping[Leg, LegContribution]
+) -> dict[Any, dict[str, Any]]:
+    legs: dict[Any, dict[str, Any]] = {}
     for leg, scores in candidates.legs.items():
-        if not scores.is_known(row):
+        if not isfinite(scores.scores[row]):
             continue
         fields = {"score": float(scores.scores[row]), "rank": int(scores.ranks[row]) or None}
-        part = fused.parts.get(leg)
+        part = parts.get(leg)
         if part is not None:  # a leg without weight contributes nothing
             fields["normalised"] = float(part.normalised[row])
             fields["weight"] = part.weight

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +16,6 @@ from lagotto.prefs import Normalisation, ScoringPrefs
 from lagotto.results import LEGS, Leg
 
 Scores = NDArray[np.float64]
-Ranks = NDArray[np.int64]
 
 FARTHEST = 3.0
 """Standard deviations from the mean beyond which `zscore` tells no difference."""
@@ -31,10 +29,7 @@ class LegScores:
     """
 
     scores: Scores
-    ranks: Ranks
-
-    def is_known(self, row: int) -> bool:
-        return isfinite(self.scores[row])
+    ranks: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,7 @@ class Candidates:
     depth: int | None = None
 
     @cached_property
-    def best_ranks(self) -> Ranks:
+    def best_ranks(self) -> NDArray[np.int64]:
         """The best rank of each candidate in any leg's list."""
         best = np.full(len(self.keys), np.iinfo(np.int64).max)
         for leg in self.legs.values():
@@ -239,10 +234,9 @@ damp fully. Flat cosines, as in a language that the model doesn't know, have no 
 
 
 def match_strength(best: float, idfs: Sequence[float]) -> float:
-    """How strong a leg's best match is, from 0 to 1.
+    """How strong a leg's best match is, from 0 to 1, by its BM25 score and the IDFs of the words.
 
-    `best` is its BM25 score, `idfs` are those of the query's words. A term scores at most its IDF
-    times K1 + 1.
+    A term scores at most its IDF times K1 + 1.
     """
     most = (K1 + 1) * sum(sorted(idfs, reverse=True)[:TOP_WORDS])
     return min(1.0, best / (FULL_MATCH * most)) if most > 0 else 1.0

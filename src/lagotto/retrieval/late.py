@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import in_thread, with_checkpoints
-from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER, Chunker, chunk_document
 from lagotto.chunkers.boundaries import measuring_tokenizer
 from lagotto.documents import Chunk, Document, DocumentRef, Vectors
@@ -21,18 +20,11 @@ from lagotto.filters import And, matches
 from lagotto.indexes.base import ChunkKeys, Hits
 from lagotto.indexes.bm25 import CountedTerms, idf
 from lagotto.indexes.text_query import TextQuery, as_word, holds
-from lagotto.prefs import CachePrefs, ChunkingPrefs, RetrievalPrefs
+from lagotto.prefs import CachePrefs, RetrievalPrefs
 from lagotto.results import Leg
+from lagotto.retrieval import recall
 from lagotto.retrieval.fusion import Candidates, LegScores, Scores
-from lagotto.retrieval.recall import (
-    ExactQuery,
-    LegQueries,
-    QueryPlan,
-    Recall,
-    TrigramTextQuery,
-    by_distance,
-    listed,
-)
+from lagotto.retrieval.recall import LegQuery, QueryPlan, SemanticQuery, TrigramTextQuery
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Passage, View
 
 
@@ -65,14 +57,13 @@ async def late_candidates(
     rest = [item for item in documents if item.ref not in stored]
     source = await _late_source(view, rest, maker, plan=plan, prefs=prefs)
     keys = np.concatenate([np.empty(0, np.int64), *stored.values()])
-    recall = Recall(view, legs, prefs)
     scored: dict[Leg, LegScores] = {}
-    for leg in legs.active():
-        of_stored, of_source = await recall.scores(leg, keys), await source.scores(leg, legs, prefs)
-        listing = [_matched_by_score(leg, of_stored), await source.matched(leg, legs, of_source)]
-        least = {"semantic": prefs.vector.min_score, "text": prefs.fts.min_rank}.get(leg)
-        if leg == "fuzzy" and isinstance(legs.fuzzy, TrigramTextQuery):
-            least = legs.fuzzy.threshold
+    for leg, query in legs.active().items():
+        of_stored, of_source = await recall.scores_of(query, view, keys), await source.scores(query)
+        listing = [_matched_by_score(query, of_stored), await source.matched(query, of_source)]
+        least = recall.least_scores(prefs).get(leg)
+        if isinstance(query, TrigramTextQuery):
+            least = query.threshold
         scores = np.concatenate([of_stored, of_source])
         scored[leg] = _ranked(scores, np.concatenate(listing), least=least)
     maker.counts["chunks_stored"] = len(keys)
@@ -80,9 +71,9 @@ async def late_candidates(
     return source, _listed(keys, scored)
 
 
-def _matched_by_score(leg: Leg, scores: Scores) -> NDArray[np.bool_]:
+def _matched_by_score(query: LegQuery, scores: Scores) -> NDArray[np.bool_]:
     """Every chunk is near a vector to some degree; words and wordings match or don't."""
-    return np.full(len(scores), True) if leg == "semantic" else scores > 0
+    return np.full(len(scores), True) if isinstance(query, SemanticQuery) else scores > 0
 
 
 def _ranked(scores: Scores, mask: NDArray[np.bool_], *, least: float | None) -> LegScores:
@@ -91,7 +82,7 @@ def _ranked(scores: Scores, mask: NDArray[np.bool_], *, least: float | None) -> 
     rows = np.flatnonzero(mask)
     order = rows[np.argsort(-scores[rows], kind="stable")]
     best = Hits(order, scores[order].astype(np.float32))
-    return LegScores(scores, listed(best, np.arange(len(scores))).ranks)
+    return LegScores(scores, recall.listed(best, np.arange(len(scores))).ranks)
 
 
 def _listed(keys: ChunkKeys, scored: Mapping[Leg, LegScores]) -> Candidates:
@@ -153,12 +144,10 @@ class LateChunkSource:
     sets: Mapping[DocumentRef, Sequence[Chunk]]
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
-        stored = {item.key: item for item in await self.view.passages(keys[keys >= 0])}
-        late = {
-            key: Passage(key, self.texts[-1 - key].chunk, self.texts[-1 - key].document)
-            for key in keys[keys < 0].tolist()
-        }
-        known = late | stored
+        known = {item.key: item for item in await self.view.passages(keys[keys >= 0])}
+        for key in keys[keys < 0].tolist():
+            text = self.texts[-1 - key]
+            known[key] = Passage(key, text.chunk, text.document)
         return [known[key] for key in keys.tolist() if key in known]
 
     async def vectors(self, keys: ChunkKeys) -> Vectors:
@@ -173,43 +162,41 @@ class LateChunkSource:
         return rows
 
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+        late, stored = self._made_of(chunks)
         wanted = {chunk.parent_id for chunk in chunks}
-        names = {chunk.document_ref for chunk in chunks}
-        late = {
-            parent.id: parent
-            for name in names
-            for parent in self.sets.get(name, ())
-            if parent.id in wanted
-        }
-        return late | await self.view.parents(self._stored(chunks))
+        made = {parent.id: parent for parent in late if parent.id in wanted}
+        return made | await self.view.parents(stored)
 
     async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
+        late, stored = self._made_of(chunks)
+        return late + await self.view.neighbours(stored, near=near, across=across)
+
+    def _made_of(self, chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[Chunk]]:
+        """The chunks made of the same documents, and those of `chunks` that are stored."""
         names = dict.fromkeys(chunk.document_ref for chunk in chunks)
         late = [chunk for name in names for chunk in self.sets.get(name, ())]
-        return late + await self.view.neighbours(self._stored(chunks), near=near, across=across)
+        return late, [chunk for chunk in chunks if chunk.document_ref not in self.sets]
 
-    def _stored(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        return [item for item in chunks if item.document_ref not in self.sets]
-
-    async def scores(self, leg: Leg, legs: LegQueries, prefs: RetrievalPrefs) -> Scores:
+    async def scores(self, query: LegQuery) -> Scores:
         if not self.texts:
             return np.zeros(0)
-        if leg == "semantic" and legs.semantic is not None:
-            cosines = self.late_vectors @ legs.semantic
-            return by_distance(cosines, legs.length, prefs.vector.distance)
-        if leg == "exact" and legs.exact is not None:
-            return await in_thread(_exact_shares, self.texts, legs.exact)
-        query = (legs.text if leg == "text" else legs.fuzzy) or TextQuery(())
-        if isinstance(query, TrigramTextQuery):
-            return await in_thread(_similarities, self.texts, query)
-        idfs = await self.view.idf([as_word(word) for word in query.words])
-        return await in_thread(bm25, self.texts, query, idfs=idfs)
-
-    async def matched(self, leg: Leg, legs: LegQueries, scores: Scores) -> NDArray[np.bool_]:
-        query = {"text": legs.text, "fuzzy": legs.fuzzy}.get(leg)
+        if isinstance(query, SemanticQuery):
+            return query.scaled(self.late_vectors @ query.vector)
         if isinstance(query, TextQuery):
-            return await in_thread(_matched, self.texts, query)
-        return _matched_by_score(leg, scores)
+            idfs = await self.view.idf([as_word(word) for word in query.words])
+            return await in_thread(bm25, self.texts, query, idfs=idfs)
+        return await self._each(lambda one: query.score_of(one.chunk.text, one.text.terms))
+
+    async def matched(self, query: LegQuery, scores: Scores) -> NDArray[np.bool_]:
+        if isinstance(query, TextQuery):
+            return await self._each(lambda one: one.text.found_by(query)) > 0
+        return _matched_by_score(query, scores)
+
+    async def _each(self, score: Callable[[IndexedText], float]) -> Scores:
+        def scores() -> Scores:
+            return np.array([score(one) for one in with_checkpoints(self.texts)], np.float64)
+
+        return await in_thread(scores)
 
 
 WHOLE = "document"
@@ -221,26 +208,18 @@ CHUNKS_AT_ONCE = 512
 Work = tuple[Document, list[Chunk]]
 
 
-def late_chunker(prefs: ChunkingPrefs, *, chunker_id: str, tokenizer: Tokenizer) -> Chunker:
-    """The chunker that is asked for, by default the base's own, with the sizes asked for."""
-    own = DEFAULT_CHUNKER if chunker_id == WHOLE else chunker_id
-    return CHUNKERS.create(
-        prefs.chunker_id or own,
-        tokenizer=tokenizer,
-        size=prefs.max_chunk_tokens,
-        overlap=prefs.overlap_tokens,
-    )
-
-
 def chunk_maker(
     prefs: RetrievalPrefs, *, chunker_id: str, vectors: ChunkEmbedder, cache: ChunkCacheRepo | None
 ) -> ChunkMaker:
-    """Makes chunks as `prefs` ask for; `chunker_id` is the base's own chunker."""
-    embedder = vectors.embedder
-    tokenizer = measuring_tokenizer(embedder.tokenizer, embedder.info.alphabets)
-    chunker = late_chunker(prefs.chunking, chunker_id=chunker_id, tokenizer=tokenizer)
-    vectors = vectors.with_headers(prefs.chunking.include_headers)
-    return ChunkMaker(chunker, vectors, cache, prefs.cache)
+    """Makes chunks as `prefs` ask for; by default by the base's own chunker, `chunker_id`."""
+    embedder, chunking = vectors.embedder, prefs.chunking
+    chunker: Chunker = CHUNKERS.create(
+        chunking.chunker_id or (DEFAULT_CHUNKER if chunker_id == WHOLE else chunker_id),
+        tokenizer=measuring_tokenizer(embedder.tokenizer, embedder.info.alphabets),
+        size=chunking.max_chunk_tokens,
+        overlap=chunking.overlap_tokens,
+    )
+    return ChunkMaker(chunker, vectors.with_headers(chunking.include_headers), cache, prefs.cache)
 
 
 @dataclass(slots=True)
@@ -322,15 +301,11 @@ class ChunkMaker:
 def _groups(works: Sequence[Work]) -> Iterator[list[Work]]:
     """Whole documents together that have some hundred chunks."""
     group: list[Work] = []
-    count = 0
     for work in works:
         group.append(work)
-        count += len(work[1])
-        if count >= CHUNKS_AT_ONCE:
+        if sum(len(chunks) for _, chunks in group) >= CHUNKS_AT_ONCE or work is works[-1]:
             yield group
-            group, count = [], 0
-    if group:
-        yield group
+            group = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,9 +327,8 @@ def index_text(
     language = document.language or main_language
     indexed = []
     for chunk in chunks:
-        text = chunk.text
-        if headers or not text:
-            text = chunk.in_context(document.title)
+        bare = chunk.text and not headers
+        text = chunk.text if bare else chunk.in_context(document.title)
         indexed.append(IndexedText(document, chunk, CountedTerms.of(text, language)))
     return indexed
 
@@ -363,12 +337,8 @@ def bm25(texts: Sequence[IndexedText], query: TextQuery, *, idfs: Scores) -> Sco
     """The BM25 score of each text; `idfs` are those of the query's words in the store.
 
     Where the store holds whole documents, a word that many of them hold may still be rare among
-    these chunks, so the greater IDF counts. Lengths are compared with the mean of these chunks. A
-    word counts as its best alternative does; a text that the query's condition does not hold for
-    scores 0.
+    these chunks, so the greater IDF counts. Lengths are compared with the mean of these chunks.
     """
-    if not texts:
-        return np.zeros(0)
     mean = sum(len(item.text.terms) for item in texts) / len(texts) or 1.0
     here = [
         idf(sum(item.text.found_by(TextQuery((word,))) for item in texts), count=len(texts))
@@ -377,22 +347,3 @@ def bm25(texts: Sequence[IndexedText], query: TextQuery, *, idfs: Scores) -> Sco
     greater = np.maximum(idfs, here).tolist()
     scores = [item.text.score(query, greater, mean=mean) for item in with_checkpoints(texts)]
     return np.array(scores, np.float64)
-
-
-def _similarities(texts: Sequence[IndexedText], query: TrigramTextQuery) -> Scores:
-    scores = [query.score_of(text.chunk.text) for text in with_checkpoints(texts)]
-    return np.array(scores, np.float64)
-
-
-def _matched(texts: Sequence[IndexedText], query: TextQuery) -> NDArray[np.bool_]:
-    return np.array([item.text.found_by(query) for item in with_checkpoints(texts)], np.bool_)
-
-
-def _exact_shares(texts: Sequence[IndexedText], query: ExactQuery) -> Scores:
-    wordings = [part.query.where for part in query.parts]
-    rows = [
-        [wording is not None and holds(wording, text.text.terms) for wording in wordings]
-        for text in with_checkpoints(texts)
-    ]
-    shares: Scores = np.array(rows, np.float64).reshape(len(texts), len(wordings)).mean(axis=1)
-    return shares

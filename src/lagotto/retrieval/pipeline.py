@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -19,52 +19,27 @@ from lagotto._internal.concurrency import for_each, in_thread, with_checkpoints
 from lagotto._internal.display import counted
 from lagotto.documents import Chunk
 from lagotto.embedders import Embedder
+from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import RetrievalError
 from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.text_query import TextQuery, as_word, single_words
 from lagotto.prefs import BLENDED_JUDGED, SearchRequest
 from lagotto.rerankers.base import Reranker
 from lagotto.results import FusionInputs, Leg, RetrievalStats
+from lagotto.retrieval import fusion, stages
 from lagotto.retrieval.boosts import boosted
 from lagotto.retrieval.documents import FoundDocument, collapse, rank_documents
 from lagotto.retrieval.explain import Diagnostics, raise_unless, scored_candidates
-from lagotto.retrieval.fusion import (
-    Candidates,
-    Fused,
-    HybridScorer,
-    LegScores,
-    damping,
-    fuse,
-    semantic_lead,
-)
+from lagotto.retrieval.fusion import Candidates, Fused, HybridScorer, LegScores
 from lagotto.retrieval.query.expansion import (
     Expander,
     Expansion,
     feedback_candidates,
     feedback_terms,
 )
-from lagotto.retrieval.recall import FusionPlan, QueryPlan, QueryPlanner, Recall, boost, holders_of
-from lagotto.retrieval.stages import (
-    ChunkSource,
-    Ranked,
-    Rows,
-    above,
-    best_rows,
-    cap,
-    cited_section,
-    copy_key,
-    document_of,
-    mmr,
-    rank,
-    rerank,
-    resolve_parents,
-    verdict_score,
-    without_copies,
-)
-from lagotto.stores.base import Capabilities, ItemRepo, Passage, View
-
-if TYPE_CHECKING:
-    from lagotto.retrieval.late import ChunkMaker
+from lagotto.retrieval.recall import QueryPlan, QueryPlanner, Recall, boost, holders_of
+from lagotto.retrieval.stages import ChunkSource, Ranked, Rows, above, document_of, resolve_parents
+from lagotto.stores.base import ChunkCacheRepo, ItemRepo, Passage, SearchableStore, View
 
 log = logging.getLogger(__name__)
 
@@ -73,8 +48,6 @@ NEIGHBOURS = 2
 DEEPER = 4
 """How many times more candidates to rank where too few remain, and how much deeper to search where
 those found are of too few documents."""
-DAMPED: tuple[Leg, ...] = ("text", "fuzzy")
-"""The legs whose scores are divided by the best of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +83,19 @@ class SearchSize:
 class Components:
     """The parts that a search works with besides a view of the store.
 
-    `chunk_maker` is for late chunking, and `items` has its documents, None for those of the view.
+    For late chunking, `chunker` is that of the base, `items` has the documents and `chunk_cache`
+    keeps their chunks, None for the view and the cache of the store.
     """
 
+    store: SearchableStore
     embedder: Embedder
-    capabilities: Capabilities
-    chunk_maker: Callable[[], ChunkMaker]
+    chunker: str
+    chunk_vectors: ChunkEmbedder
     reranker: Reranker | None = None
     expander: Expander | None = None
-    scorer: HybridScorer = fuse
+    scorer: HybridScorer = fusion.fuse
     items: ItemRepo | None = None
+    chunk_cache: ChunkCacheRepo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +103,11 @@ class Scored:
     """The candidates to be ranked, with their fused scores, and `source`, where they are read.
 
     `recall_candidates` are the stored chunks that the legs of `recall` found, which the candidates
-    are, or whose documents' chunks they are; `view` leaves out what the query excludes, and `exact`
+    are, or whose documents' chunks they are; its view leaves out what the query excludes. `exact`
     is the exact leg before it was boosted. `rows` are those that may be shown, None for all.
     `documents` are the best ones, best first, if the view asks for documents.
     """
 
-    view: View
     plan: QueryPlan
     recall: Recall
     recall_candidates: Candidates
@@ -151,7 +126,7 @@ class Scored:
         return depth is not None and any(np.count_nonzero(leg.ranks) >= depth for leg in legs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """What a search found: `ranked` are the passages to show, best first.
 
@@ -200,6 +175,7 @@ class Search:
         judged = self._reranker is not None and not self._reranker.scale.blended
         self._size = SearchSize.of(request, judged=judged)
         self._is_late = prefs.chunking.strategy != "precomputed"
+        self._shows_copies_once = prefs.diversity.copies == "once"
         self.diagnostics = diagnostics
         self._view = view
         self._passages: dict[int, Passage] = {}  # every one is read once
@@ -226,21 +202,17 @@ class Search:
                 ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
         if self._reranker is not None:
             with stage("rerank"):
-                seen, rest = self._for_reranker(self._reranker, ranked)
-                best, verdicts = await self._reranked(self._reranker, seen, scored)
-                ranked = best + rest
-                outcome = replace(
-                    outcome, seen=seen, verdicts=verdicts, judged=ranked if verdicts else None
-                )
+                ranked = await self._reranked(self._reranker, ranked, scored, outcome)
         if parents.stage == "after_rerank":
             with stage("parents"):
                 ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
         with stage("diversity"):
             ranked = await self._diverse(scored, above(ranked, prefs.min_score))
-        shown = await for_each(self._cited, ranked[: self._size.passages])
-        self._log(scored, shown)
-        outcome = replace(outcome, scored=scored, ranked=shown)
-        return await self._with_surroundings(outcome, scored)
+        outcome.scored = scored
+        outcome.ranked = await for_each(self._cited, ranked[: self._size.passages])
+        self._log(scored, outcome.ranked)
+        await self._add_surroundings(outcome, scored)
+        return outcome
 
     async def _recall(self, *, passages: int | None) -> Scored:
         """What the legs find, fused; twice where feedback is asked for.
@@ -256,21 +228,24 @@ class Search:
             with self.diagnostics.stage("expand"):
                 expansion, feedback = await self._feedback(scored, expansion), False
 
-    @property
-    def _shows_copies_once(self) -> bool:
-        return self._prefs.diversity.copies == "once"
-
     async def _past_copies(self, scored: Scored) -> Scored:
         """The candidates, searched for deeper while copies take the room of other texts.
 
-        That does not depend on how many hits are asked for, so a shorter list is the beginning of a
-        longer one.
+        Whatever the number of hits that is asked for: a shorter list is the beginning of a longer.
         """
         is_set = self._prefs.candidates is not None or self._prefs.overfetch is not None
+        if is_set or not self._shows_copies_once:
+            return scored
+        return await self._deepened(scored, lambda one: stages.copy_key(one.chunk), self.depth)
+
+    async def _deepened(
+        self, scored: Scored, key: Callable[[Passage], Hashable], count: int
+    ) -> Scored:
+        """The candidates, searched for deeper until their passages have so many different keys."""
         depth = self.depth
-        while self._shows_copies_once and not is_set and scored.is_full:
+        while scored.is_full:
             passages = await self._read(scored.source, scored.candidates.keys)
-            if len({copy_key(passage.chunk) for passage in passages}) >= self.depth:
+            if len(set(map(key, passages))) >= count:
                 break
             depth *= DEEPER
             scored = await self._fused(scored.plan, scored.recall, depth)
@@ -284,38 +259,41 @@ class Search:
         threshold = self._prefs.scoring.min_score or 0.0
         if self._reranker is None:
             threshold = max(threshold, self._prefs.min_score)
-        depth, scored = self.depth, await self._recall(passages=None)
-        while True:
-            keys = scored.candidates.keys
-            with self.diagnostics.stage("group"):
-                groups = collapse(scored.candidates, await self._read(scored.source, keys))
-            if len(groups.documents) >= count or not scored.is_full:
-                break
-            depth *= DEEPER
-            scored = await self._fused(scored.plan, scored.recall, depth)
+        scored = await self._recall(passages=None)
+        scored = await self._deepened(scored, lambda one: one.document.ref, count)
+        keys = scored.candidates.keys
         with self.diagnostics.stage("group"):
-            fused = self.fuse(groups.candidates, scored.plan)
+            passages = await self._read(scored.source, keys)
+            items, owners, candidates = collapse(scored.candidates, passages)
+            fused = self.fuse(candidates, scored.plan)
             ranked = await self._best(scored, len(keys))
             best_chunks = {document_of(item): item.passage.chunk for item in reversed(ranked)}
             if self._prefs.boost:
-                named = enumerate(groups.documents)
-                rows = ((row, item, best_chunks.get(item.ref)) for row, item in named)
-                fused = await in_thread(boosted, fused, self._prefs.boost, list(rows))
-            documents = await in_thread(rank_documents, groups, fused, best_chunks)
+                rows = [(row, item, best_chunks.get(item.ref)) for row, item in enumerate(items)]
+                fused = await in_thread(boosted, fused, self._prefs.boost, rows)
+            documents = await in_thread(rank_documents, items, candidates, fused, best_chunks)
         best = [item for item in documents[:count] if item.score >= threshold]
-        counts = {**scored.counts, "candidate_documents": len(documents)}
-        return replace(scored, rows=groups.rows_of(best), documents=best, counts=counts)
+        names = {item.name for item in best}
+        owned = np.isin(owners, [index for index, item in enumerate(items) if item.ref in names])
+        counts = {**scored.counts, "candidate_documents": len(items)}
+        return replace(scored, rows=np.flatnonzero(owned), documents=best, counts=counts)
 
     async def _cut(self, scored: Scored) -> Scored:
         """The chunks of the documents that were found, made now or taken from the cache."""
-        from lagotto.retrieval.late import late_candidates
+        from lagotto.retrieval.late import chunk_maker, late_candidates
 
-        items = self._components.items or scored.view
+        parts = self._components
+        items, cache = parts.items or scored.recall.view, parts.chunk_cache
         with self.diagnostics.stage("chunk"):
-            maker = self._components.chunk_maker()
+            maker = chunk_maker(
+                self._prefs,
+                chunker_id=parts.chunker,
+                vectors=parts.chunk_vectors,
+                cache=cache or parts.store.chunk_cache,
+            )
             documents = await items.sources([item.name for item in scored.documents])
             source, candidates = await late_candidates(
-                scored.view, documents, plan=scored.plan, prefs=self._prefs, maker=maker
+                scored.recall.view, documents, plan=scored.plan, prefs=self._prefs, maker=maker
             )
         for problem in maker.problems:
             self.diagnostics.note("late chunking", problem)
@@ -332,7 +310,7 @@ class Search:
         query = self._prefs.query_text
         corrected = {term for terms in self.diagnostics.corrections.values() for term in terms}
         return [
-            replace(item, cited=cited_section(item, query, corrected=corrected))
+            replace(item, cited=stages.cited_section(item, query, corrected=corrected))
             if item.leaf.sections or item.child
             else item  # its own location is the one
             for item in with_checkpoints(ranked)
@@ -342,8 +320,8 @@ class Search:
         counts = ", ".join(f"{count} {name}" for name, count in scored.counts.items())
         log.info("%s search: %d hits of %s", self._prefs.mode, len(shown), counts)
         if log.isEnabledFor(logging.DEBUG):
-            stages = self.diagnostics.milliseconds().items()
-            times = ", ".join(f"{name} {spent:.1f}" for name, spent in stages)
+            spent = self.diagnostics.milliseconds().items()
+            times = ", ".join(f"{name} {time:.1f}" for name, time in spent)
             log.debug("%r: milliseconds by stage: %s", self._prefs.query_text, times)
 
     async def _explain(self, scored: Scored) -> None:
@@ -356,30 +334,27 @@ class Search:
             names = {passage.key: passage.chunk.id for passage in passages}
             self.diagnostics.fusion = self._fusion_inputs(scored, names)
 
-    async def _with_surroundings(self, outcome: Outcome, scored: Scored) -> Outcome:
+    async def _add_surroundings(self, outcome: Outcome, scored: Scored) -> None:
         """What else the view shows, read while the state of the store is open.
 
         A pack traces what the legs found, whatever the later stages made of it: all of it if the
-        search says how many candidates there are to be, else as many as later stages need. To read
-        the others takes longer than the rest of a pack (4 ms and 20 ms for 200 candidates in a file
-        of 20,000 chunks).
+        search says how many candidates there are to be, else as many as later stages need: reading
+        the others takes longer than the rest of a pack (4 to 20 ms for 200 of 20,000 chunks).
         """
         prefs, candidates = self._prefs, scored.candidates
         if self.request.verb == "context":
             with self.diagnostics.stage("neighbours"):
-                chunks = await self._surroundings(scored.source, outcome.ranked)
+                outcome.surroundings = await self._surroundings(scored.source, outcome.ranked)
             with self.diagnostics.stage("rank"):
                 everything = prefs.candidates is not None or prefs.overfetch is not None
                 wanted = None if everything else self._wanted
                 count = len(candidates.keys) if wanted is None else wanted
-                initial = await self._best(replace(scored, rows=None), count)
-            return replace(outcome, surroundings=chunks, initial=initial)
-        if self.request.verb == "search" and not prefs.snippet.prefer_chunk_snippet:
+                outcome.initial = await self._best(replace(scored, rows=None), count)
+        elif self.request.verb == "search" and not prefs.snippet.prefer_chunk_snippet:
             with self.diagnostics.stage("bundle"):
                 names = [item.name for item in scored.documents]
-                whole = await scored.view.sources(names)
-            return replace(outcome, texts={item.ref: item.summary or item.text for item in whole})
-        return outcome
+                whole = await scored.recall.view.sources(names)
+            outcome.texts = {item.ref: item.summary or item.text for item in whole}
 
     async def _surroundings(self, source: ChunkSource, ranked: Sequence[Ranked]) -> list[Chunk]:
         """The chunks that were found, their parents and their neighbours, for a context pack."""
@@ -459,7 +434,7 @@ class Search:
             chunk = item.passage.chunk
             names = {(chunk.parent_id or chunk.id) if merging else chunk.id}
             if self._shows_copies_once:
-                names.add(copy_key(chunk))
+                names.add(stages.copy_key(chunk))
             if distinct.isdisjoint(names):
                 distinct |= names
                 taken[document_of(item)] += 1
@@ -469,45 +444,44 @@ class Search:
         return None
 
     async def _reranked(
-        self, reranker: Reranker, seen: Sequence[Ranked], scored: Scored
-    ) -> tuple[list[Ranked], list[Ranked]]:
-        """The hits that are kept of what the reranker judged, best first, and all that it judged.
+        self, reranker: Reranker, ranked: Sequence[Ranked], scored: Scored, outcome: Outcome
+    ) -> list[Ranked]:
+        """The hits that are kept of what the reranker judged, best first, and those that follow.
 
         If it has no verdict, all hits are kept.
         """
-        prefs = self._prefs.rerank
-        ranked = await rerank(
-            reranker,
-            self._prefs.query_text,
-            seen,
-            scored.candidates,
-            prefs=prefs,
-            diagnostics=self.diagnostics,
+        query, prefs, notes = self._prefs.query_text, self._prefs.rerank, self.diagnostics
+        seen, rest = self._for_reranker(reranker, ranked)
+        hits = await stages.rerank(
+            reranker, query, seen, scored.candidates, prefs=prefs, diagnostics=notes
         )
-        verdicts = [item for item in ranked if item.rerank is not None]
+        outcome.seen, outcome.verdicts = seen, [item for item in hits if item.rerank is not None]
         least = prefs.min_score or 0.0
-        best = [item for item in ranked if verdict_score(item) >= least]
-        return best[: prefs.keep] if verdicts else best, verdicts
+        best = [item for item in hits if stages.verdict_score(item) >= least]
+        if not outcome.verdicts:
+            return best + rest
+        outcome.judged = kept = best[: prefs.keep] + rest
+        return kept
 
     async def _diverse(self, scored: Scored, ranked: list[Ranked]) -> list[Ranked]:
         if self._shows_copies_once:
-            ranked = without_copies(ranked)
+            ranked = stages.without_copies(ranked)
         share = self._prefs.diversity.mmr
         if share is not None and ranked:
             keys = scored.candidates.keys[[item.row for item in ranked]]
             vectors = await scored.source.vectors(keys)
             scores = np.array([item.score for item in ranked])
-            order = await in_thread(mmr, scores, vectors, share=share, count=len(ranked))
+            order = await in_thread(stages.mmr, scores, vectors, share=share, count=len(ranked))
             ranked = [ranked[index] for index in order]
         if self._size.per_document:
-            ranked = cap(ranked, key=document_of, most=self._size.per_document)
+            ranked = stages.cap(ranked, key=document_of, most=self._size.per_document)
         return ranked
 
     async def _best(self, scored: Scored, count: int) -> list[Ranked]:
         candidates, scores = scored.candidates, scored.fused.scores
-        rows = best_rows(candidates, scores, count=count, rows=scored.rows)
+        rows = stages.best_rows(candidates, scores, count=count, rows=scored.rows)
         passages = await self._read(scored.source, candidates.keys[rows])
-        return rank(passages, rows, candidates, scores, count=count)
+        return stages.rank(passages, rows, candidates, scores, count=count)
 
     async def _read(self, source: ChunkSource, keys: ChunkKeys) -> list[Passage]:
         """The passages of `keys`, those that were read before from memory."""
@@ -535,8 +509,10 @@ class Search:
         exact = plan.legs.exact if "exact" in candidates.legs else None
         if exact is not None and exact.mentioned and plan.weights["exact"]:
             rest = self.fuse(candidates, replace(plan, weights={**plan.weights, "exact": 0.0}))
-            weights = plan.damped_weights()
-            candidates, weight = boost(candidates, weights, rest.scores, exact)
+            damped = {
+                leg: value * plan.damping.get(leg, 1.0) for leg, value in plan.weights.items()
+            }
+            candidates, weight = boost(candidates, damped, rest.scores, exact)
             plan = replace(plan, weights={**plan.weights, "exact": weight})
         return candidates, plan, self.fuse(candidates, plan)
 
@@ -562,7 +538,7 @@ class Search:
                 self._view,
                 self._prefs,
                 embedder=self._components.embedder,
-                capabilities=self._components.capabilities,
+                capabilities=self._components.store.capabilities,
                 diagnostics=self.diagnostics,
                 collection=self._prefs.collection or self.request.context.collection,
             )
@@ -572,8 +548,8 @@ class Search:
                 view = await view.excluding(plan.excluded)
         if self._prefs.boost or self._shows_copies_once:  # every candidate is read
             passages = None
-        fusion = FusionPlan(plan.weights, self._floor, passages)
-        return plan, Recall(view, plan.legs, self._prefs, self.diagnostics, plan=fusion)
+        fusion = plan.weights, self._floor, passages
+        return plan, Recall(view, plan.legs, self._prefs, self.diagnostics, *fusion)
 
     async def _fused(self, plan: QueryPlan, recall: Recall, depth: int) -> Scored:
         view, unfused = recall.view, await recall.candidates(depth=depth)
@@ -583,9 +559,7 @@ class Search:
             candidates, plan, fused = self._fuse_boosted(unfused, plan)
             fused = await self.boosted(fused, candidates.keys, view)
         counts = {"candidate_chunks": len(candidates.keys)}
-        return Scored(
-            view, plan, recall, candidates, view, candidates, fused, exact=exact, counts=counts
-        )
+        return Scored(plan, recall, candidates, view, candidates, fused, exact=exact, counts=counts)
 
     def _fusion_inputs(self, scored: Scored, names: Mapping[int, str]) -> FusionInputs:
         """What the fused scores depend on besides the scores; `names` are chunk ids by key."""
@@ -623,24 +597,21 @@ class Search:
 
         Only where their best match would count 1 whatever it is, beside absolute cosines.
         """
-        scoring, semantic = self._prefs.scoring, candidates.legs.get("semantic")
-        absolute = scoring.blend == "linear" and scoring.normalize == "absolute"
-        by_cosine = self._prefs.vector.distance == "cosine"
-        if not (scoring.adapt and absolute and by_cosine) or semantic is None:
+        prefs, semantic = self._prefs, candidates.legs.get("semantic")
+        if not (prefs.scoring.adapt and prefs.has_absolute_scores()) or semantic is None:
             return {}
         # A model that knows the language may be near the answer without a clear lead; the cosines
         # of one that does not say nothing unless one of them stands out.
-        clear = 1.0 if plan.reads else semantic_lead(semantic, floor=self._floor)
-        queries = {"text": plan.legs.text, "fuzzy": plan.legs.fuzzy} if clear else {}
+        clear = 1.0 if plan.reads else fusion.semantic_lead(semantic, floor=self._floor)
         factors: dict[Leg, float] = {}
-        for leg in DAMPED:
-            query, leg_scores = queries.get(leg), candidates.legs.get(leg)
+        for leg, query in plan.legs.active().items() if clear else ():
+            leg_scores = candidates.legs.get(leg)
             if isinstance(query, TextQuery) and query.native is None and leg_scores is not None:
                 words = [word for word in query.words if word]
                 idfs = await view.idf([as_word(word) for word in words])
                 weights = [max(term.weight for term in word) for word in words]
                 best = float(np.nan_to_num(leg_scores.scores).max(initial=0.0))
-                factors[leg] = damping(best, (idfs * weights).tolist(), semantic_lead=clear)
+                factors[leg] = fusion.damping(best, (idfs * weights).tolist(), semantic_lead=clear)
         return factors
 
     async def _expansion(self) -> Expansion | None:
@@ -656,7 +627,7 @@ class Search:
 
     async def _feedback(self, scored: Scored, expansion: Expansion | None) -> Expansion:
         """The words that the best passages of a first recall have in common."""
-        settings, view = self._prefs.expansion, scored.view
+        settings, view = self._prefs.expansion, scored.recall.view
         text = scored.plan.legs.text
         best = await self._best(scored, settings.feedback_passages)
         texts = [item.passage.chunk.text for item in best]

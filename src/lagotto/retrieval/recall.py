@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,9 @@ from lagotto.documents import Vector
 from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError, QueryError, StoreError
 from lagotto.filters import FilterHint
-from lagotto.indexes.base import ChunkKeys, Hits, keys_of
-from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery, substituted
+from lagotto.indexes import text_query
+from lagotto.indexes.base import NO_HITS, ChunkKeys, Hits, keys_of
+from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery
 from lagotto.prefs import Distance, QueryType, RetrievalPrefs, ScoringPrefs
 from lagotto.results import LEGS, Leg
 from lagotto.retrieval.explain import Diagnostics
@@ -48,9 +49,6 @@ from lagotto.terms.languages import (
 )
 from lagotto.terms.vocabulary import word_similarity
 from lagotto.terms.words import words
-
-if TYPE_CHECKING:
-    from lagotto.stores.postgres.native import PostgresNative
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -92,44 +90,71 @@ async def of_each(
 
 
 @dataclass(frozen=True, slots=True)
-class ExactPart:
-    """A wording; `holders` are all passages that hold it, None if there are more than a few."""
+class SemanticQuery:
+    """A vector of length 1, and the scale of its scores, on which the greater is the nearer.
 
-    query: TextQuery
-    holders: ChunkKeys | None
+    That is the cosine, the inner product with the caller's own vector, of this `length`, or
+    1 / (1 + l2). Stored vectors have the length 1, so the order is the same on every scale.
+    """
+
+    vector: Vector
+    length: float = 1.0
+    distance: Distance = "cosine"
+
+    async def search(self, view: View, *, k: int) -> Hits:
+        hits = await view.semantic(self.vector, k=k)
+        return Hits(hits.keys, self.scaled(hits.scores).astype(np.float32))
+
+    async def scores(self, view: View, keys: ChunkKeys) -> Scores:
+        return self.scaled(await view.semantic_scores(self.vector, keys))
+
+    def scaled(self, cosines: NDArray[np.floating]) -> Scores:
+        scores = cosines.astype(np.float64)
+        if self.distance == "cosine":
+            return scores
+        if self.distance == "ip":
+            return scores * self.length
+        squared = np.maximum(self.length**2 + 1 - 2 * self.length * scores, 0)
+        return 1 / (1 + np.sqrt(squared))
 
 
 @dataclass(frozen=True, slots=True)
 class ExactQuery:
     """Wordings to search for verbatim; a passage scores the share of them that it holds.
 
-    Whether they are `mentioned` in a question that asks for something else, or are themselves
-    what is asked for, decides how far they boost the passages that hold them. `decisive` are the
-    passages that hold an identifier which hardly any other holds.
+    Each comes with all passages that hold it, None if there are more than a few. Whether they are
+    `mentioned` in a question that asks for something else, or are themselves what is asked for,
+    decides how far they boost the passages that hold them. `decisive` are the passages that hold an
+    identifier which hardly any other holds.
     """
 
-    parts: tuple[ExactPart, ...]
+    wordings: tuple[tuple[TextQuery, ChunkKeys | None], ...]
     mentioned: bool = False
     decisive: ChunkKeys | None = None
 
     async def search(self, view: View, *, k: int) -> Hits:
-        async def holders(part: ExactPart) -> ChunkKeys:
-            return (await view.text(part.query, k=k)).keys if part.holders is None else part.holders
+        async def holders(wording: tuple[TextQuery, ChunkKeys | None]) -> ChunkKeys:
+            query, few = wording
+            return (await view.text(query, k=k)).keys if few is None else few
 
-        lists = await of_each(view, holders, self.parts)
+        lists = await of_each(view, holders, self.wordings)
         keys, counts = np.unique(np.concatenate(lists), return_counts=True)
-        scores = (counts / len(self.parts)).astype(np.float32)
+        scores = (counts / len(self.wordings)).astype(np.float32)
         order = np.lexsort((keys, -scores))[:k]
         return Hits(keys[order], scores[order])
 
-    async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
-        async def is_holder(part: ExactPart) -> NDArray[np.bool_]:
-            if part.holders is None:
-                return await view.text_scores(part.query, keys) > 0
-            return np.isin(keys, part.holders)
+    async def scores(self, view: View, keys: ChunkKeys) -> Scores:
+        async def are_holders(wording: tuple[TextQuery, ChunkKeys | None]) -> NDArray[np.bool_]:
+            query, few = wording
+            return await view.text_scores(query, keys) > 0 if few is None else np.isin(keys, few)
 
-        shares: NDArray[np.float64] = np.mean(await of_each(view, is_holder, self.parts), axis=0)
+        shares: Scores = np.mean(await of_each(view, are_holders, self.wordings), axis=0)
         return shares
+
+    def score_of(self, text: str, terms: Sequence[str]) -> float:
+        wheres = [query.where for query, _ in self.wordings]
+        held = [where is not None and text_query.holds(where, terms) for where in wheres]
+        return sum(held) / len(held)
 
 
 async def exact_query(
@@ -148,19 +173,19 @@ async def exact_query(
     if not queries:
         return None
     hit_lists = await of_each(view, lambda part: view.text(part, k=RARE + 1), queries)
-    parts = [
-        ExactPart(part, hits.keys if len(hits) <= RARE else None)
+    wordings = [
+        (part, hits.keys if len(hits) <= RARE else None)
         for index, (part, hits) in enumerate(zip(queries, hit_lists, strict=True))
         if len(hits) and (index < len(quoted) or len(hits) <= RARE)
     ]
     few = [hits.keys for hits in hit_lists[len(quoted) :] if 0 < len(hits) <= DECISIVE]
     decisive = np.concatenate(few) if few else None
-    return ExactQuery(tuple(parts), mentioned, decisive) if parts else None
+    return ExactQuery(tuple(wordings), mentioned, decisive) if wordings else None
 
 
 @dataclass(frozen=True, slots=True)
 class TrigramTextQuery:
-    """Words, compared together, and the least similarity of a text that is found.
+    """Words, compared together, and the least similarity of a text that is found, on a server.
 
     `near` are words that stand near answers: a text with one of them is a better one.
     """
@@ -170,46 +195,50 @@ class TrigramTextQuery:
     near: tuple[str, ...] = ()
 
     async def search(self, view: View, *, k: int) -> Hits:
-        return await _comparing(view).search_texts(
+        assert view.native is not None
+        return await view.native.search_texts(
             self.words, threshold=self.threshold, k=k, near=self.near, bonus=NEAR_ANSWER_WEIGHT
         )
 
-    async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
-        scores = await _comparing(view).text_scores(
+    async def scores(self, view: View, keys: ChunkKeys) -> Scores:
+        assert view.native is not None
+        scores = await view.native.text_scores(
             self.words, keys, near=self.near, bonus=NEAR_ANSWER_WEIGHT
         )
         return scores.astype(np.float64)
 
-    def score_of(self, text: str) -> float:
+    def score_of(self, text: str, terms: Sequence[str]) -> float:
         alike = word_similarity(self.words, text)
         has_one = not set(words(text)).isdisjoint(self.near)
         return alike + NEAR_ANSWER_WEIGHT * (1 - alike) * has_one
 
 
-def _comparing(view: View) -> PostgresNative:
-    if view.native is None:
-        raise StoreError("this store can't compare whole texts; ask for fuzzy.over = 'terms'")
-    return view.native
+LegQuery = SemanticQuery | TextQuery | TrigramTextQuery | ExactQuery
+
+
+async def scores_of(query: LegQuery, view: View, keys: ChunkKeys) -> Scores:
+    """The exact score of each of `keys` in a leg."""
+    if isinstance(query, TextQuery):
+        return (await view.text_scores(query, keys)).astype(np.float64)
+    return await query.scores(view, keys)
 
 
 @dataclass(slots=True)
 class LegQueries:
     """The query of each leg; a leg that is None does not run.
 
-    `length` is that of the caller's own vector; `semantic` has the length 1. `fuzzy` is the
-    full-text query with misspelt words replaced by what they may mean, or the words for whole
-    texts; `misspelt` is how much of it was replaced, from 0 to 1.
+    `fuzzy` is the full-text query with misspelt words replaced by what they may mean, or the words
+    for whole texts; `misspelt` is how much of it was replaced, from 0 to 1.
     """
 
-    semantic: Vector | None = None
+    semantic: SemanticQuery | None = None
     text: TextQuery | None = None
     fuzzy: TextQuery | TrigramTextQuery | None = None
     exact: ExactQuery | None = None
-    length: float = 1.0
     misspelt: float = 0.0
 
-    def active(self) -> list[Leg]:
-        return [leg for leg in LEGS if getattr(self, leg) is not None]
+    def active(self) -> dict[Leg, LegQuery]:
+        return {leg: query for leg in LEGS if (query := getattr(self, leg)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +255,6 @@ class QueryPlan:
     excluded: Match | None = None
     damping: Mapping[Leg, float] = field(default_factory=dict)
     reads: bool = False
-
-    def damped_weights(self) -> dict[Leg, float]:
-        return {leg: weight * self.damping.get(leg, 1.0) for leg, weight in self.weights.items()}
 
     def with_given_weights(self, scoring: ScoringPrefs) -> QueryPlan:
         """The plan with weights in proportion to those given, whatever fusion makes of these."""
@@ -441,7 +467,7 @@ class QueryPlanner:
             for word, terms in alternatives.items()
             for variant in word.variants
         }
-        return replace(query, where=substituted(self._parsed.where, texts))
+        return replace(query, where=text_query.substituted(self._parsed.where, texts))
 
     async def _meaning(
         self, legs: LegQueries, vector: Vector | None, expansion: Expansion | None
@@ -456,7 +482,8 @@ class QueryPlanner:
             note = f"the query could not be embedded, only words count ({exc})"
             self._diagnostics.note("semantic", note, cause=exc)
         else:
-            legs.semantic, legs.length = _unit(vector, self._embedder.info.dimension)
+            unit, length = _unit(vector, self._embedder.info.dimension)
+            legs.semantic = SemanticQuery(unit, length, self._prefs.vector.distance)
 
     async def _embedded(self, vector: Vector | None, expansion: Expansion | None) -> Vector:
         """The query's vector; with an expansion the mean of the vectors of all its texts.
@@ -619,8 +646,7 @@ def boost(
 
     That is the first if it holds an identifier that hardly any other passage holds, else
     `BOOSTED_RANK`. `rest` are the scores without that leg. Where a holder has that rank already,
-    the leg has no weight and nothing changes; else the best one gets what it lacks, and the others
-    nothing.
+    the leg has no weight and nothing changes; else only the best one gets anything: what it lacks.
     """
     leg = candidates.legs["exact"]
     holders, wanted_rank = holders_of(candidates, exact)
@@ -661,82 +687,67 @@ def listed(hits: Hits, keys: ChunkKeys, *, rest: NDArray[np.float32] | None = No
     return LegScores(scores, ranks)
 
 
-@dataclass(frozen=True, slots=True)
-class FusionPlan:
-    """How candidates will be fused, and how many passages will be read; None for all.
+@dataclass(slots=True)
+class Recall:
+    """One query's legs on one view; with the `weights` of fusion they may become a single query.
 
-    `floor` is where the embedder's cosines of unrelated texts start.
+    `floor` is the cosine of unrelated texts, `passages` how many are to be read, None for all.
     """
 
-    weights: Mapping[Leg, float]
-    floor: float
-    passages: int | None
-
-
-class Recall:
-    """One query's legs on one view; with a plan they may become a single query."""
-
-    def __init__(
-        self,
-        view: View,
-        queries: LegQueries,
-        prefs: RetrievalPrefs,
-        diagnostics: Diagnostics | None = None,
-        *,
-        plan: FusionPlan | None = None,
-    ) -> None:
-        self.view = view
-        self._queries = queries
-        self._prefs = prefs
-        self._diagnostics = diagnostics or Diagnostics()
-        self._plan = plan
+    view: View
+    legs: LegQueries
+    prefs: RetrievalPrefs
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    weights: Mapping[Leg, float] | None = None
+    floor: float = 0.0
+    passages: int | None = None
 
     async def candidates(self, *, depth: int) -> Candidates:
         """The best `depth` chunks of each leg, with the score of every leg for each of them.
 
         A leg that fails is noted and left out, unless it was the only one.
         """
-        with self._diagnostics.stage("recall"):
+        with self.diagnostics.stage("recall"):
             if (both := await self._single_query(depth)) is not None:
                 return both
-            legs = self._queries.active()
+            fill, semantic = self.prefs.scoring.fill, self.legs.semantic
+            queries = self.legs.active()
             cosines: Hits | None = None
-            outcomes: list[Hits | StoreError] = []
-            if self.view.immediate:  # one by one costs less than side by side
-                for leg in legs:
-                    outcomes.append(await self._search(leg, depth))
-            elif self.view.native is not None and "semantic" in legs and self._prefs.scoring.fill:
-                outcomes, cosines = await self._with_cosines(legs, depth)
+            if fill and semantic is not None and self.view.native is not None:
+                outcomes, cosines = await self._with_cosines(semantic, depth)
             else:
-                outcomes = await asyncio.gather(*(self._search(leg, depth) for leg in legs))
-            lists = self._usable(dict(zip(legs, outcomes, strict=True)))
+                results = await of_each(
+                    self.view, lambda query: self._search(query, depth), queries.values()
+                )
+                outcomes = dict(zip(queries, results, strict=True))
+            lists = self._usable(outcomes)
             keys = keys_of(lists.values())
             scores = {leg: listed(hits, keys) for leg, hits in lists.items()}
-            if self._prefs.scoring.fill:
+            if fill:
                 await of_each(
-                    self.view, lambda leg: self._fill(leg, scores[leg], keys, cosines), scores
+                    self.view,
+                    lambda leg: self._fill(queries[leg], scores[leg], keys, cosines),
+                    scores,
                 )
             return Candidates(keys, scores, depth)
 
     async def _with_cosines(
-        self, legs: Sequence[Leg], depth: int
-    ) -> tuple[list[Hits | StoreError], Hits]:
+        self, semantic: SemanticQuery, depth: int
+    ) -> tuple[dict[Leg, Hits | StoreError], Hits]:
         """What each leg finds, and the cosines of what those of words find.
 
         On one connection legs come one after another. With the words first, the server is asked
         for these cosines together with the nearest vectors: a round trip less.
         """
-        outcomes: dict[Leg, Hits | StoreError] = {}
-        for leg in legs:
+        outcomes: dict[Leg, Hits | StoreError] = {"semantic": NO_HITS}  # the first in order
+        for leg, query in self.legs.active().items():
             if leg != "semantic":
-                outcomes[leg] = await self._search(leg, depth)
+                outcomes[leg] = await self._search(query, depth)
         keys = keys_of(hits for hits in outcomes.values() if isinstance(hits, Hits))
-        query = self._queries.semantic
-        assert query is not None
         outcomes["semantic"], cosines = await asyncio.gather(
-            self._search("semantic", depth), self.view.semantic_scores(query, keys)
+            self._search(semantic, depth), self.view.semantic_scores(semantic.vector, keys)
         )
-        return [outcomes[leg] for leg in legs], Hits(keys, cosines)
+        return outcomes, Hits(keys, cosines)
 
     async def _single_query(self, depth: int) -> Candidates | None:
         """Both legs in one query, if there are no others and the store can do so."""
@@ -757,7 +768,7 @@ class Recall:
 
         That is so unless the scale of a score can be computed for each by itself.
         """
-        query, plan, prefs, scoring = self._queries, self._plan, self._prefs, self._prefs.scoring
+        query, prefs, scoring = self.legs, self.prefs, self.prefs.scoring
         scale: Scale
         if scoring.blend == "rrf":
             scale = "rrf"
@@ -765,15 +776,15 @@ class Recall:
             scale = scoring.normalize
         else:
             return None
-        if plan is None or query.fuzzy is not None or query.exact is not None:
+        if self.weights is None or query.fuzzy is not None or query.exact is not None:
             return None
-        weights = plan.weights["semantic"], plan.weights["text"]
+        weights = self.weights["semantic"], self.weights["text"]
         if query.semantic is None or query.text is None or min(weights) <= 0:
             return None
-        if prefs.vector.distance != "cosine" or prefs.strategy == "legs":
+        if query.semantic.distance != "cosine" or prefs.strategy == "legs":
             return None
         return HybridQuery(
-            vector=query.semantic,
+            vector=query.semantic.vector,
             text=query.text,
             depth=depth,
             fill=scoring.fill,
@@ -781,14 +792,14 @@ class Recall:
             scale=scale,
             weights=weights,
             rrf_k=scoring.rrf_k,
-            floor=plan.floor,
-            passages=2 * depth if plan.passages is None else plan.passages,
+            floor=self.floor,
+            passages=2 * depth if self.passages is None else self.passages,
             anyway=prefs.strategy == "statement",
         )
 
     def _usable(self, outcomes: Mapping[Leg, Hits | StoreError]) -> dict[Leg, Hits]:
         """What the legs found that did not fail, without hits below their thresholds."""
-        least = {"semantic": self._prefs.vector.min_score, "text": self._prefs.fts.min_rank}
+        least = least_scores(self.prefs)
         failed = [outcome for outcome in outcomes.values() if isinstance(outcome, StoreError)]
         if failed and len(failed) == len(outcomes):
             raise failed[0]
@@ -796,67 +807,31 @@ class Recall:
         for leg, outcome in outcomes.items():
             if isinstance(outcome, StoreError):
                 note = f"the leg failed and is left out ({outcome})"
-                self._diagnostics.note(leg, note, cause=outcome)
+                self.diagnostics.note(leg, note, cause=outcome)
             else:
                 threshold = least.get(leg)
                 usable[leg] = outcome if threshold is None else outcome[outcome.scores >= threshold]
         return usable
 
-    async def _search(self, leg: Leg, depth: int) -> Hits | StoreError:
-        query, view = self._queries, self.view
+    async def _search(self, query: LegQuery, depth: int) -> Hits | StoreError:
         try:
-            if leg == "semantic" and query.semantic is not None:
-                hits = await view.semantic(query.semantic, k=depth)
-                scores = by_distance(hits.scores, query.length, self._prefs.vector.distance)
-                return Hits(hits.keys, scores.astype(np.float32))
-            if leg == "exact" and query.exact is not None:
-                return await query.exact.search(view, k=depth)
-            words = query.text if leg == "text" else query.fuzzy
-            if isinstance(words, TrigramTextQuery):
-                return await words.search(view, k=depth)
-            return await view.text(words or TextQuery(()), k=depth)
+            if isinstance(query, TextQuery):
+                return await self.view.text(query, k=depth)
+            return await query.search(self.view, k=depth)
         except StoreError as error:
             return error
 
     async def _fill(
-        self, leg: Leg, known: LegScores, keys: ChunkKeys, cosines: Hits | None = None
+        self, query: LegQuery, known: LegScores, keys: ChunkKeys, cosines: Hits | None
     ) -> None:
         missing = np.flatnonzero(known.ranks == 0)
-        if leg == "semantic" and cosines is not None:
+        if isinstance(query, SemanticQuery) and cosines is not None:
             scores = cosines.scores_of(keys[missing], ascending=True)
-            known.scores[missing] = by_distance(
-                scores, self._queries.length, self._prefs.vector.distance
-            )
+            known.scores[missing] = query.scaled(scores)
         elif len(missing):
-            known.scores[missing] = await self.scores(leg, keys[missing])
-
-    async def scores(self, leg: Leg, keys: ChunkKeys) -> NDArray[np.float64]:
-        """The exact score of each of `keys` in a leg."""
-        query = self._queries
-        if leg == "semantic" and query.semantic is not None:
-            cosines = await self.view.semantic_scores(query.semantic, keys)
-            return by_distance(cosines, query.length, self._prefs.vector.distance)
-        if leg == "exact" and query.exact is not None:
-            return await query.exact.scores(self.view, keys)
-        words = query.text if leg == "text" else query.fuzzy
-        if isinstance(words, TrigramTextQuery):
-            return await words.scores(self.view, keys)
-        scores = await self.view.text_scores(words or TextQuery(()), keys)
-        return scores.astype(np.float64)
+            known.scores[missing] = await scores_of(query, self.view, keys[missing])
 
 
-def by_distance(
-    cosines: NDArray[np.floating], length: float, distance: Distance
-) -> NDArray[np.float64]:
-    """Scores on another scale than cosine, the greater the nearer: inner product, or 1 / (1 + l2).
-
-    `length` is that of the query's vector; stored vectors have the length 1, so the order is the
-    same on every scale.
-    """
-    scores = cosines.astype(np.float64)
-    if distance == "cosine":
-        return scores
-    if distance == "ip":
-        return scores * length
-    squared = np.maximum(length**2 + 1 - 2 * length * scores, 0)
-    return 1 / (1 + np.sqrt(squared))
+def least_scores(prefs: RetrievalPrefs) -> dict[Leg, float | None]:
+    """The thresholds of legs on their own scales."""
+    return {"semantic": prefs.vector.min_score, "text": prefs.fts.min_rank}

@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from lagotto._internal.concurrency import awaited_work, for_each, in_thread, with_checkpoints
 from lagotto._internal.memory import paused_collector
@@ -40,12 +40,11 @@ from lagotto.retrieval.stages import Ranked, document_of, order_score
 from lagotto.retrieval.why_not import WhyNot, examine, known_reason
 from lagotto.stores.base import ChunkCacheRepo, ItemRepo, SearchableStore, View, rebuilt
 
-if TYPE_CHECKING:
-    from lagotto.retrieval.late import ChunkMaker
-
-
 MANY = 1_000
 """Hits for which the garbage collector is paused: it takes half of the time of making 20,000."""
+
+SHOWN = "collection", "language", "kind", "source", "source_ref", "title", "summary", "metadata"
+"""What a candidate of a bundle has of its document, besides its id."""
 
 MOST_CHARACTERS = 20_000
 """The part of a whole document that is searched for a snippet: every word of it is analysed."""
@@ -70,9 +69,8 @@ class HybridRetriever:
 
     `scorer` fuses the scores of the legs; `items` gives the documents for late chunking and
     `chunk_cache` keeps their chunks, in place of the store. A reranker or chunker that preferences
-    name is created when it is first asked for. With a `generation`, searches fail with a
-    RebuiltError once the base has another one: a query that one model embedded is never compared
-    with vectors of another model.
+    name is created when it is first asked for. With a `generation`, searches of a base that has
+    another one by now fail with a RebuiltError: vectors of two models are never compared.
     """
 
     def __init__(
@@ -96,14 +94,18 @@ class HybridRetriever:
         self._store = store
         self._generation = generation
         self._embedder = embedder
-        self._expander = expander
-        self._scorer = scorer
-        self._items = items
-        self._reranker = create_reranker(reranker, embedder=embedder) if reranker else None
         self._named: dict[str, Reranker] = {}
-        self._chunker = chunker
-        self._chunk_vectors = chunk_vectors
-        self._chunk_cache = chunk_cache
+        self._parts = Components(
+            store,
+            embedder,
+            chunker,
+            chunk_vectors or ChunkEmbedder(embedder),
+            reranker=create_reranker(reranker, embedder=embedder) if reranker else None,
+            expander=expander,
+            scorer=scorer,
+            items=items,
+            chunk_cache=chunk_cache,
+        )
 
     async def run(self, request: SearchRequest) -> Outcome:
         """Search. The views of the outcome are `as_list`, `as_bundle` and, for a pack, `as_pack`.
@@ -119,24 +121,24 @@ class HybridRetriever:
     async def run_many(self, requests: Sequence[SearchRequest]) -> list[Outcome]:
         """The outcomes of `run` for requests with one context, all embedded at once.
 
-        Queries with the same filter see the same state of the store. The shared embedding is in
-        nobody's `stats`.
+        Those with the same filter see the same state of the store; embedding is in no `stats`.
         """
         if not requests:
             return []
-        groups: dict[object, list[int]] = {}
+        groups: dict[Filter, list[int]] = {}
         for index, request in enumerate(requests):
-            prefs = request.preferences
-            groups.setdefault((prefs.collection, prefs.filters), []).append(index)
+            groups.setdefault(_scope(request), []).append(index)
         outcomes: dict[int, Outcome] = {}
         with self._span(requests[0], one_of_many=True):
             async with cancel_scope(requests[0].context):
                 vectors = await self._vectors(requests)
-                for indices in groups.values():
-                    async with self._view(_scope(requests[indices[0]])) as view:
+                for where, indices in groups.items():
+                    async with self._view(where) as view:
                         for index in indices:
                             request = replace(requests[index], vector=vectors.get(index))
-                            outcomes[index] = await self._searched(request, view)
+                            components = self._components(request.preferences)
+                            search = Search(components, request, view, _diagnostics(request))
+                            outcomes[index] = await search.run()
         return [outcomes[index] for index in range(len(requests))]
 
     async def retrieve(
@@ -182,7 +184,7 @@ class HybridRetriever:
     async def close(self) -> None:
         """Close the rerankers; the store and the embedder belong to their makers."""
         named, self._named = self._named, {}
-        for reranker in (*named.values(), *([self._reranker] if self._reranker else [])):
+        for reranker in filter(None, (*named.values(), self._parts.reranker)):
             await reranker.close()
 
     @asynccontextmanager
@@ -199,10 +201,6 @@ class HybridRetriever:
             with diagnostics.stage("view"):
                 view = await stack.enter_async_context(self._view(_scope(request)))
             yield Search(self._components(request.preferences), request, view, diagnostics)
-
-    async def _searched(self, request: SearchRequest, view: View) -> Outcome:
-        parts = self._components(request.preferences)
-        return await Search(parts, request, view, _diagnostics(request)).run()
 
     def _span(
         self, request: SearchRequest, *, one_of_many: bool = False
@@ -222,35 +220,13 @@ class HybridRetriever:
             yield view
 
     def _components(self, prefs: RetrievalPrefs) -> Components:
-        """The parts of a search.
-
-        Its reranker is the one that the caller names, or passed, or that a preset names, in this
-        order.
-        """
-        embedder = self._embedder
-        name, reranker = prefs.rerank.reranker, self._reranker
-        passed = reranker is not None and prefs.is_from_preset("rerank.reranker")
-        if name is not None and not passed:
-            if name not in self._named:
-                self._named[name] = create_reranker(name, embedder=embedder)
-            reranker = self._named[name]
-
-        def maker() -> ChunkMaker:
-            from lagotto.retrieval.late import chunk_maker
-
-            vectors = self._chunk_vectors or ChunkEmbedder(embedder)
-            cache = self._chunk_cache or self._store.chunk_cache
-            return chunk_maker(prefs, chunker_id=self._chunker, vectors=vectors, cache=cache)
-
-        return Components(
-            embedder=embedder,
-            capabilities=self._store.capabilities,
-            chunk_maker=maker,
-            reranker=reranker,
-            expander=self._expander,
-            scorer=self._scorer,
-            items=self._items,
-        )
+        """The parts of a search; its reranker is named or passed by the caller, or of a preset."""
+        name, parts = prefs.rerank.reranker, self._parts
+        if name is None or (parts.reranker and prefs.is_from_preset("rerank.reranker")):
+            return parts
+        if name not in self._named:
+            self._named[name] = create_reranker(name, embedder=self._embedder)
+        return replace(parts, reranker=self._named[name])
 
     async def _vectors(self, requests: Sequence[SearchRequest]) -> dict[int, Vector]:
         """The vectors of those queries that need one; none if the embedder fails just now."""
@@ -433,14 +409,7 @@ def _candidate(
         shown = highlighter.snippet(part, language=document.language, max_chars=most)
     return CandidateItem(
         item_id=document.id,
-        collection=document.collection,
-        language=document.language,
-        kind=document.kind,
-        source=document.source,
-        source_ref=document.source_ref,
-        title=document.title,
-        summary=document.summary,
-        metadata=document.metadata,
+        **{name: getattr(document, name) for name in SHOWN},
         score=item.score,
         score_text=words.score if words else None,
         score_vec=semantic.score if semantic else None,

@@ -34,8 +34,8 @@ from lagotto.rerankers.base import (
     stops_in_time,
     time_limit,
 )
-from lagotto.results import LegScore, cited_row
-from lagotto.retrieval.explain import Diagnostics, raise_unless
+from lagotto.results import cited_row
+from lagotto.retrieval.explain import Diagnostics, leg_scores, raise_unless
 from lagotto.retrieval.fusion import Candidates, Scores
 from lagotto.stores.base import Passage, View
 from lagotto.terms import compounds, content_terms, index_terms, query_terms, term_worth
@@ -57,8 +57,7 @@ class Ranked:
     `row` is its position among the candidates. `child` is the chunk that was found, if the
     passage is its parent now. `rerank` is on the reranker's own scale, `rerank_score` in [0, 1];
     of a blend, `rerank_mapped` is on the scale of the fused scores, with the weight `rerank_share`.
-    `cited` is the section that it is cited by, once that is known. `copies` are other documents
-    that were found with its text.
+    `cited` is the section that it is cited by, once known, `copies` other documents with its text.
     """
 
     passage: Passage
@@ -115,18 +114,14 @@ def rank(
 ) -> list[Ranked]:
     """The best `count` of the passages, which are of `rows`.
 
-    Ordered by score, best rank in a leg, document, offset.
-
-    Keys depend on the order in which documents were added, so ties are broken by the passages.
+    Ordered by score, best rank in a leg, document, offset. Keys depend on the order in which
+    documents were added, so ties are broken by the passages.
     """
     best_ranks = candidates.best_ranks
     row_of = dict(zip(candidates.keys[rows].tolist(), rows.tolist(), strict=True))
-    ranked = []
-    for passage in passages:
-        row = row_of[passage.key]
-        ranked.append(Ranked(passage, float(scores[row]), row, int(best_ranks[row])))
-    ranked.sort(key=total_order)
-    return ranked[:count]
+    pairs = ((passage, row_of[passage.key]) for passage in passages)
+    ranked = (Ranked(each, float(scores[row]), row, int(best_ranks[row])) for each, row in pairs)
+    return sorted(ranked, key=total_order)[:count]
 
 
 def total_order(item: Ranked) -> tuple[float, int, str, str, str, str, int, str]:
@@ -255,11 +250,6 @@ def _blended(judged: Sequence[Ranked], query: str) -> list[Ranked]:
 
 def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> Candidate:
     chunk, document = item.passage.chunk, item.passage.document
-    legs = {
-        leg: LegScore(score=float(entry.scores[item.row]), rank=int(entry.ranks[item.row]) or None)
-        for leg, entry in candidates.legs.items()
-        if entry.is_known(item.row)
-    }
     return Candidate(
         id=chunk.id,
         text=(chunk.text or document.title or "")[:max_chars],
@@ -268,7 +258,7 @@ def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> C
         heading_path=chunk.heading_path,
         context=chunk.context,
         language=document.language,
-        legs=legs,
+        legs=leg_scores(item.row, candidates),
     )
 
 
@@ -346,8 +336,7 @@ def mmr(scores: Scores, vectors: Vectors, *, share: float, count: int) -> list[i
 
     The best score comes first; each next item has the greatest `share * score - (1 - share) *
     likeness`, where likeness is its greatest cosine with an item that was chosen before. Of equals
-    the first is taken, so a share of 1 keeps a list that is sorted by score as it is. `vectors` has
-    a row of length 1 per item.
+    the first is taken, so a share of 1 keeps a sorted list as it is. `vectors` are of length 1.
     """
     rows = vectors.astype(np.float64)
     likeness = np.full(len(scores), -np.inf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from pydantic import Field, InstanceOf
@@ -51,21 +52,17 @@ def known_reason(
     collection, document_id = name
     if document is None:
         return unknown_document(results, name)
-    for hit in results:
-        if (hit.collection, hit.document_id) == name:
-            return WhyNot(
-                document_id=document_id,
-                reason=f"it was found, at rank {hit.rank}",
-                rank=hit.rank,
-                breakdown=hit.breakdown,
-                results=results,
-            )
-    reason = ""
-    if prefs.collection not in (None, collection):
+    details: dict[str, Any] = {}
+    if hit := next((hit for hit in results if hit.document_ref == name), None):
+        reason = f"it was found, at rank {hit.rank}"
+        details = {"rank": hit.rank, "breakdown": hit.breakdown}
+    elif prefs.collection not in (None, collection):
         reason = f"the search is in the collection {prefs.collection!r}, it is in {collection!r}"
     elif not matches(prefs.filters, document):
         reason = f"the filter {prefs.filters!r} leaves it out"
-    return WhyNot(document_id=document_id, reason=reason, results=results) if reason else None
+    else:
+        return None
+    return WhyNot(document_id=document_id, reason=reason, results=results, **details)
 
 
 async def examine(search: Search, scored: Scored, narrow: View, *, results: Results) -> WhyNot:
@@ -79,7 +76,9 @@ async def examine(search: Search, scored: Scored, narrow: View, *, results: Resu
         reason = "no leg finds anything in it: it has no chunk that the query and filter allow"
         return WhyNot(document_id=document_id, reason=reason, results=results)
     together = _together(scored.recall_candidates, alone)
-    fused = await search.boosted(search.fuse(together, scored.plan), together.keys, scored.view)
+    fused = await search.boosted(
+        search.fuse(together, scored.plan), together.keys, scored.recall.view
+    )
     own = np.searchsorted(together.keys, alone.keys)
     best = int(own[np.argmax(fused.scores[own])])
     rank = 1 + int(np.count_nonzero(fused.scores > fused.scores[best]))

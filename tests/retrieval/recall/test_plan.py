@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lagotto.base.knowledge_base import AsyncKnowledgeBase
-from lagotto.documents import Document, Vectors
-from lagotto.embedders import Role, create_embedder
+from lagotto.documents import Document
+from lagotto.embedders import create_embedder
 from lagotto.errors import QueryError
 from lagotto.filters import And
 from lagotto.indexes.text_query import NativeQuery, Phrase
@@ -30,8 +28,9 @@ from lagotto.retrieval.recall import (
 )
 from lagotto.stores.base import Capabilities, View
 from lagotto.stores.memory import MemoryStore
-from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import entry
+from tests.bases import base_of, view_of
+from tests.counting import CountingEmbedder
 
 UNWEIGHTED = {"blend": "rrf", "rrf_weighted": False, "w_text": 0.3}
 
@@ -63,9 +62,8 @@ def test_languages_of_a_query(
 @pytest.mark.parametrize(("mode", "noted"), [("semantic", False), ("keyword", True)])
 async def test_vectors_need_no_text_configuration(mode: Mode, noted: bool) -> None:
     prefs = RetrievalPrefs(query_text="dogs", mode=mode, fts={"config": "german"})
-    store, diagnostics = MemoryStore(), Diagnostics()
-    await store.write([await entry(Document(text="A dog.", language="en"))])
-    async with store.view(And()) as view:
+    diagnostics = Diagnostics()
+    async with view_of(Document(text="A dog.", language="en")) as view:
         planner(view, prefs, diagnostics)
     assert bool(diagnostics.notes) == noted
 
@@ -79,9 +77,8 @@ async def test_vectors_need_no_text_configuration(mode: Mode, noted: bool) -> No
 )
 async def test_why_whole_texts_are_not_compared(mode: str, problem: str) -> None:
     given: dict[str, Any] = {"fts": {"mode": mode}, "fuzzy": {"mode": "always", "over": "chunks"}}
-    store, diagnostics = MemoryStore(), Diagnostics()
-    await store.write([await entry(Document(text="A dog.", language="en"))])
-    async with store.view(And()) as view:
+    diagnostics = Diagnostics()
+    async with view_of(Document(text="A dog.", language="en")) as view:
         prefs = RetrievalPrefs(query_text="dgo", mode="keyword", **given)
         await planner(view, prefs, diagnostics).plan()
     assert diagnostics.notes == (f"fuzzy: {problem}; words are compared with index terms",)
@@ -104,9 +101,7 @@ def planner(
 
 async def planned(query: str, *, expansion: Expansion | None = None) -> QueryPlan:
     """The plan of a query for a base with one document."""
-    store = MemoryStore()
-    await store.write([await entry(Document(text="A dog finds the truffle.", language="en"))])
-    async with store.view(And()) as view:
+    async with view_of(Document(text="A dog finds the truffle.", language="en")) as view:
         prefs = RetrievalPrefs(query_text=query)
         return await planner(view, prefs).plan(vector=np.ones(384, np.float32), expansion=expansion)
 
@@ -120,18 +115,14 @@ async def test_exact_wordings_weigh_as_much_as_all_other_legs() -> None:
 
 
 async def test_operators_mean_nothing_to_an_embedder() -> None:
-    asked: list[str] = []
-
-    class Asked(HashEmbedder):
-        async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-            asked.extend(texts if role == "query" else ())
-            return await super().embed(texts, role=role)
-
-    async with AsyncKnowledgeBase(":memory:", embedder=Asked()) as base:
-        await base.add(Document(text="A dog finds the truffle."))
+    embedder = CountingEmbedder()
+    async with base_of(Document(text="A dog finds the truffle."), embedder=embedder) as base:
         for query in ("truffle -oak", "-oak"):
             await base.retrieve(query, fts={"mode": "web"})
-    assert asked == ["truffle", "-oak"]  # where all is rejected, the query is all there is
+    assert embedder.queries == [
+        "truffle",
+        "-oak",
+    ]  # the query, if all is rejected
 
 
 @pytest.mark.parametrize(
@@ -219,10 +210,8 @@ async def test_words_are_not_analysed_for_vectors_alone(
 async def test_only_words_that_the_embedder_breaks_up_are_corrected() -> None:
     """`cart` is a word, though no document has it; of two words, half of the query is misspelt."""
     tokenizer = create_embedder("minilm").tokenizer
-    store = MemoryStore()
-    await store.write([await entry(Document(text="A carp swims past the truffle.", language="en"))])
     words = content_words("cart truffel", ["en"])
-    async with store.view(And()) as view:
+    async with view_of(Document(text="A carp swims past the truffle.", language="en")) as view:
         assert await view.corrections(["cart"]) != [()]
         corrected, share = await correct(
             view, words, tokenizer.count([word.word for word in words])
@@ -252,7 +241,8 @@ async def test_what_is_asked_for_and_the_store_has_not_is_noted(
 
 async def test_the_mean_of_several_queries_has_the_length_1() -> None:
     plan = await planned("dog", expansion=Expansion(queries=("truffle",)))
-    assert plan.legs.length == pytest.approx(1.0)  # what other distances than cosines are by
+    assert plan.legs.semantic is not None
+    assert plan.legs.semantic.length == pytest.approx(1.0)  # for other distances
 
 
 async def test_no_more_holders_of_wordings_than_asked_for() -> None:

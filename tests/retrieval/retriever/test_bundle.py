@@ -10,6 +10,7 @@ import pytest
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document, Page
 from lagotto.rerankers import Candidate, Verdict
+from tests.bases import base_of
 from tests.counting import CountingEmbedder
 from tests.rerankers.doubles import Scripted
 
@@ -28,8 +29,7 @@ def embedder() -> CountingEmbedder:
 
 @pytest.fixture
 async def base(embedder: CountingEmbedder) -> AsyncIterator[AsyncKnowledgeBase]:
-    async with AsyncKnowledgeBase(":memory:", embedder=embedder, chunker="recursive:12/0") as base:
-        await base.add(*DOCUMENTS)
+    async with base_of(*DOCUMENTS, embedder=embedder, chunker="recursive:12/0") as base:
         yield base
 
 
@@ -94,8 +94,7 @@ async def test_a_threshold_of_the_reranker_drops_what_it_did_not_judge(
         return Verdict(0.9) if "oak" in candidate.text else None
 
     reranker = Scripted(rule=judge)
-    async with AsyncKnowledgeBase(":memory:", embedder=embedder, reranker=reranker) as base:
-        await base.add(*DOCUMENTS)
+    async with base_of(*DOCUMENTS, embedder=embedder, reranker=reranker) as base:
         found = [
             [item.item_id for item in (await base.search("oak wood", rerank=rerank)).candidates]
             for rerank in ({}, {"min_score": 0.5}, {"min_score": 0.95})

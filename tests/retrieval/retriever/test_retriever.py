@@ -22,7 +22,6 @@ from lagotto.errors import (
     SearchCancelled,
     StoreError,
 )
-from lagotto.filters import And
 from lagotto.indexes.base import Hits
 from lagotto.indexes.text_query import Phrase, Term, TextQuery
 from lagotto.prefs import RetrievalPrefs, SearchRequest
@@ -35,7 +34,9 @@ from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import EMBEDDER as STORED
 from lagotto.testing.stores import entry
+from tests.bases import base_of, view_of
 from tests.closeness import are_close
+from tests.counting import CountingEmbedder
 
 WORDS = ["oak", "hazel", "truffle", "dog", "water", "lake", "root", "smell", "marsh"]
 EMBEDDER = HashEmbedder(dimension=64)
@@ -56,8 +57,7 @@ def documents(count: int = 40) -> list[Document]:
 
 @pytest.fixture
 async def base(tmp_path: Path) -> AsyncIterator[AsyncKnowledgeBase]:
-    async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=EMBEDDER) as base:
-        await base.add(*documents())
+    async with base_of(*documents(), location=tmp_path / "kb.db", embedder=EMBEDDER) as base:
         yield base
 
 
@@ -144,18 +144,11 @@ class TestManyQueries:
             )
 
     async def test_one_call_of_the_embedder(self, tmp_path: Path) -> None:
-        calls: list[int] = []
-
-        class Counting(HashEmbedder):
-            async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-                calls.append(len(texts))
-                return await super().embed(texts, role=role)
-
-        async with AsyncKnowledgeBase(":memory:", embedder=Counting()) as base:
-            await base.add(*documents(3))
-            calls.clear()
+        embedder = CountingEmbedder()
+        async with base_of(*documents(3), embedder=embedder) as base:
+            embedder.calls.clear()
             await base.retrieve_many(["oak", "lake", "dog"])
-        assert calls == [3]
+        assert embedder.calls == [3]
 
     async def test_none(self, base: AsyncKnowledgeBase) -> None:
         assert await base.retrieve_many([]) == []
@@ -170,8 +163,7 @@ class BrokenEmbedder(HashEmbedder):
 
 class TestDegradation:
     async def test_without_vectors_words_go_on(self) -> None:
-        async with AsyncKnowledgeBase(":memory:", embedder=BrokenEmbedder()) as base:
-            await base.add(*documents())
+        async with base_of(*documents(), embedder=BrokenEmbedder()) as base:
             found = await base.retrieve("truffle dog")
             assert found == await base.retrieve("truffle dog", mode="keyword")
             assert len(found.degraded) == 1
@@ -187,8 +179,7 @@ class TestDegradation:
         async def broken(self: MemoryView, query: TextQuery, *, k: int) -> Hits:
             raise StoreError("the index is gone")
 
-        async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER) as base:
-            await base.add(*documents())
+        async with base_of(*documents(), embedder=EMBEDDER) as base:
             semantic = await base.retrieve("truffle dog", mode="semantic")
             monkeypatch.setattr(MemoryView, "text", broken)
             found = await base.retrieve("truffle dog")
@@ -234,8 +225,7 @@ class TestExactWording:
 
     async def test_a_mention_in_a_base_of_two(self) -> None:
         """There is no third rank to lift its holder to."""
-        async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER) as base:
-            await base.add(*documents(2))
+        async with base_of(*documents(2), embedder=EMBEDDER) as base:
             found = await base.retrieve("Which dog smells the truffle near KX-0001b?")
         assert sorted(ids(found)) == ["d00", "d01"]
 
@@ -289,13 +279,11 @@ class TestExactWording:
 
 
 async def test_wordings_of_two_languages_may_differ_in_length() -> None:
-    store = MemoryStore()
-    await store.write([await entry(Document(id="a", text="Oak moss.", language="en"))])
     phrase = Phrase((("oak", "moss"), ("oak",)))
-    async with store.view(And()) as view:
+    async with view_of(Document(id="a", text="Oak moss.", language="en")) as view:
         found = await exact_query(view, [phrase], [], mentioned=False)
     assert found is not None
-    assert found.parts[0].query.words == ((Term("oak"),), (Term("moss"),))
+    assert found.wordings[0][0].words == ((Term("oak"),), (Term("moss"),))
 
 
 class TestScope:
@@ -357,10 +345,7 @@ class TestDiversity:
     async def test_cap(self) -> None:
         long = Document(id="long", text=" ".join(f"The oak number {n} is old." for n in range(200)))
         short = Document(id="short", text="An oak.")
-        async with AsyncKnowledgeBase(
-            ":memory:", embedder=EMBEDDER, chunker="recursive:32/0"
-        ) as base:
-            await base.add(long, short)
+        async with base_of(long, short, embedder=EMBEDDER, chunker="recursive:32/0") as base:
             plain = await base.retrieve("oak number", top_k=5)
             capped = await base.retrieve("oak number", top_k=5, diversity={"per_document": 2})
         assert ids(plain).count("long") > 2
@@ -389,15 +374,11 @@ class TestExpansion:
     async def test_what_is_added_is_found(self) -> None:
         expander = Expander(Expansion(queries=("zyzzyva",), passages=("A zyzzyva is a weevil.",)))
         weevil = Document(id="weevil", text="A zyzzyva is a weevil.")
-        async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, expander=expander) as base:
-            await base.add(*documents(), weevil)
+        async with base_of(*documents(), weevil, embedder=EMBEDDER, expander=expander) as base:
             assert "weevil" in ids(await base.retrieve("truffle", top_k=5))
 
     async def test_failure_is_noted(self) -> None:
-        async with AsyncKnowledgeBase(
-            ":memory:", embedder=EMBEDDER, expander=Expander(None)
-        ) as base:
-            await base.add(*documents())
+        async with base_of(*documents(), embedder=EMBEDDER, expander=Expander(None)) as base:
             found = await base.retrieve("truffle")
             assert found
             assert found.degraded == ("expansion: left out (no model today)",)

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
-from lagotto.documents import Document, Page, Vectors
-from lagotto.embedders import Role
+from lagotto.documents import Document, Page
 from lagotto.errors import ConfigError, DegradedError, RerankError
 from lagotto.filters import Filter
 from lagotto.prefs import Preferences, RetrievalPrefs
@@ -24,6 +23,8 @@ from lagotto.retrieval import explain
 from lagotto.stores.base import HybridHits, HybridQuery
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.testing.hash_embedder import HashEmbedder
+from tests.bases import base_of
+from tests.counting import CountingEmbedder
 
 VIEWS = ("retrieve", "search", "context")
 UNTOLD = {"timing_ms", "trace_id", "params"}
@@ -423,24 +424,15 @@ async def test_every_passage_is_read_once(
 
 
 async def test_why_not_runs_the_query_once() -> None:
-    embedder = CountingQueries()
-    async with AsyncKnowledgeBase(":memory:", embedder=embedder) as base:
-        await base.add(*corpus())
+    embedder = CountingEmbedder()
+    async with base_of(*corpus(), embedder=embedder) as base:
         expected = await base.retrieve("truffle oak", top_k=1)
-        embedder.queries = 0
+        embedder.queries.clear()
         reason = await base.why_not("truffle oak", "note3", top_k=1)
-    assert embedder.queries == 1
+    assert len(embedder.queries) == 1
     assert reason.results == expected
     assert reason.rank is not None
     assert "results" not in reason.model_dump()
-
-
-class CountingQueries(HashEmbedder):
-    queries = 0
-
-    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        self.queries += role == "query"
-        return await super().embed(texts, role=role)
 
 
 class TestRerankedBundle:
@@ -488,10 +480,7 @@ class TestRerankedBundle:
             async def rerank(self, query: str, candidates: Any) -> Any:
                 raise RerankError("no model today")
 
-        async with AsyncKnowledgeBase(
-            ":memory:", embedder=HashEmbedder(), reranker=Broken()
-        ) as base:
-            await base.add(*corpus())
+        async with base_of(*corpus(), embedder=HashEmbedder(), reranker=Broken()) as base:
             plain_bundle = await base.search("truffle oak", rerank={"enabled": False})
             bundle = await base.search("truffle oak")
             assert bundle.candidates == plain_bundle.candidates
@@ -506,10 +495,7 @@ class TestLateLists:
 
     @pytest.fixture
     async def whole(self) -> AsyncIterator[AsyncKnowledgeBase]:
-        async with AsyncKnowledgeBase(
-            ":memory:", embedder=HashEmbedder(), chunker="document"
-        ) as base:
-            await base.add(*corpus())
+        async with base_of(*corpus(), embedder=HashEmbedder(), chunker="document") as base:
             yield base
 
     async def test_the_same_passages_as_in_a_bundle(self, whole: AsyncKnowledgeBase) -> None:

@@ -179,14 +179,12 @@ def declarative(query: str) -> str | None:
     "When was Stargate Atlantis cancelled?" becomes "Stargate Atlantis was cancelled in". For
     embedding: verbs of English and French questions are moved or dropped, not inflected.
     """
-    statement, _ = _read(query) or (None, "")
-    return statement
+    return _read(query)[0]
 
 
 def answer_words(query: str) -> tuple[str, ...]:
     """Words that stand near answers to such a question, as they are written."""
-    _, near = _read(query) or (None, "")
-    return tuple(near.split())
+    return tuple(_read(query)[1].split())
 
 
 def answer_patterns(
@@ -204,28 +202,28 @@ def answer_patterns(
     return (tuple(Term(term, NEAR_ANSWER_WEIGHT) for term in terms),) if terms else ()
 
 
-def _read(query: str) -> tuple[str, str] | None:
+def _read(query: str) -> tuple[str | None, str]:
     """The statement that a question asks to complete, and words near answers to it."""
     question = " ".join(query[: LONGEST_QUESTION + 1].split()).strip(_EDGES)
-    if len(question) > LONGEST_QUESTION:
-        return None
     for (language, kind, _, template), pattern in zip(STATEMENTS, _patterns(), strict=True):
-        if match := pattern.fullmatch(question):
+        if len(question) <= LONGEST_QUESTION and (match := pattern.fullmatch(question)):
             parts = {name: part or "" for name, part in match.groupdict().items()}
             if "be" in parts:
                 parts["rest"] = _with_verb(parts["be"], parts["rest"])
             return " ".join(template.format(**parts).split()), NEAR_ANSWERS[language][kind]
-    return None
+    return None, ""
 
 
 def _with_verb(verb: str, rest: str) -> str:
     """The rest of an English question with the verb before its participle, else at the end."""
     words = rest.split()
-    for index, word in enumerate(words):
-        regular = word.islower() and len(word) > 4 and word.endswith("ed")
-        if regular or word in _IRREGULAR:
-            return " ".join([*words[:index], verb, *words[index:]])
-    return " ".join([*words, verb])
+    participles = (
+        index
+        for index, word in enumerate(words)
+        if word in _IRREGULAR or (word.islower() and len(word) > 4 and word.endswith("ed"))
+    )
+    words.insert(next(participles, len(words)), verb)
+    return " ".join(words)
 
 
 FEEDBACK_WEIGHT = 0.3
@@ -349,14 +347,11 @@ def _json_items(text: str) -> list[str]:
     except (ValueError, RecursionError):
         return []
     if isinstance(value, dict):
-        parts = list(value.values())
-        value = next((part for part in parts if isinstance(part, list)), parts)
-    firsts = (_first_text(item) if isinstance(item, dict) else item for item in value)
-    return [item.strip() for item in firsts if isinstance(item, str)]
-
-
-def _first_text(item: dict[str, object]) -> str | None:
-    return next((part for part in item.values() if isinstance(part, str)), None)
+        members = list(value.values())
+        value = next((part for part in members if isinstance(part, list)), members)
+    parts = (item.values() if isinstance(item, dict) else [item] for item in value)
+    firsts = (next((one for one in part if isinstance(one, str)), None) for part in parts)
+    return [text.strip() for text in firsts if text is not None]
 
 
 def feedback_candidates(texts: Sequence[str], languages: Sequence[str | None]) -> list[str]:

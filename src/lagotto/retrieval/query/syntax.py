@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import islice
 from typing import TypeVar
 
@@ -54,35 +55,38 @@ def parse_query(
     PostgreSQL: `web` websearch_to_tsquery, `plain` plainto_tsquery, `phrase` phraseto_tsquery,
     `strict` to_tsquery. Only `strict` knows wrong queries: it raises a QueryError.
     """
-    reading = Reading(None, text, (text,))
+    reading: Reading = None, text, (text,)
+    where, wanted, parts = reading
     if mode == "web":
-        reading = _read_web(text, languages)
+        where, wanted, parts = _read_web(text, languages)
     elif mode == "plain":
         operands = limited(filter(None, (operand(piece, languages) for piece in pieces(text))))
         stops = stop_words_in(text, languages)
         content = [one for one in operands if one.match not in stops] or operands
         where = every(one.match for one in content) if content else None
-        reading = Reading(where, text, tuple(one.text for one in content))
+        parts = tuple(one.text for one in content)
     elif mode == "phrase" and (whole := operand(text, languages)):
-        reading = Reading(whole.match, text, (text,))
+        where = whole.match
     elif mode == "strict":
-        reading = _read_strict(text, languages)
-    demanded = reading.where.parts if isinstance(reading.where, Every) else (reading.where,)
+        where, wanted, parts = _read_strict(text, languages)
+    demanded = where.parts if isinstance(where, Every) else (where,)
     rejected = [part.part for part in demanded if isinstance(part, Without)]
     excluded = either(rejected) if rejected else None
-    words = _scored(reading, languages) if scored else ()
-    return ParsedQuery(words, reading.where, excluded, reading.text)
+    words = _scored(wanted, parts, languages) if scored else ()
+    return ParsedQuery(words, where, excluded, wanted)
 
 
-def _scored(reading: Reading, languages: Sequence[str | None]) -> tuple[tuple[Term, ...], ...]:
-    stops = stop_words_in(reading.text, languages)
-    counts: dict[tuple[str, ...], int] = {}
-    for part in reading.parts:
+def _scored(
+    text: str, parts: Sequence[str], languages: Sequence[str | None]
+) -> tuple[tuple[Term, ...], ...]:
+    stops = stop_words_in(text, languages)
+    counts: dict[tuple[str, ...], int] = defaultdict(int)
+    for part in parts:
         words = query_terms(part, languages)
         for word in [word for word in words if Word(word.variants) not in stops] or words:
-            counts[word.variants] = counts.get(word.variants, 0) + word.count
-    for name in (name for part in reading.parts for name in compounds(part)):
-        counts[name,] = counts.get((name,), 0) + 1
+            counts[word.variants] += word.count
+    for name in (name for part in parts for name in compounds(part)):
+        counts[name,] += 1
     return tuple(
         weighed(variants, times) for variants, times in islice(counts.items(), MAX_QUERY_TERMS)
     )
@@ -144,17 +148,9 @@ def _widened(match: Match, others: Mapping[str, Sequence[Match]]) -> Match:
     return match
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A query by the rules of a syntax.
-
-    `where` is its condition, None for an empty one, `text` what it wants, and `parts` what of that
-    the condition asks for and can score.
-    """
-
-    where: Match | None
-    text: str
-    parts: tuple[str, ...]
+Reading = tuple[Match | None, str, tuple[str, ...]]
+"""A query by the rules of a syntax: its condition, None for an empty one, what it wants, and what
+of that the condition asks for and can score."""
 
 
 def weighed(variants: Sequence[str], times: int) -> tuple[Term, ...]:
@@ -181,7 +177,8 @@ def _read_web(text: str, languages: Sequence[str | None]) -> Reading:
     items = [item for items in alternatives for item in items]
     wanted = [item for item in items if not item.negated]
     stops = stop_words_in(text, languages)
-    dropped = {item for item in items if item.operand.match in stops and not item.is_quoted}
+    small = (item for item in items if item.operand.match in stops)
+    dropped = {item for item in small if not quoted_in(item.source).fullmatch(item.source)}
     if dropped.issuperset(wanted):  # nothing else is wanted
         dropped.difference_update(wanted)
     conditions = [
@@ -189,11 +186,9 @@ def _read_web(text: str, languages: Sequence[str | None]) -> Reading:
         for items in alternatives
         if not dropped.issuperset(items)
     ]
-    return Reading(
-        where=either(conditions) if conditions else None,
-        text=" ".join(item.source for item in wanted),
-        parts=tuple(item.source for item in wanted if item not in dropped),
-    )
+    sources = tuple(item.source for item in wanted if item not in dropped)
+    where = either(conditions) if conditions else None
+    return where, " ".join(item.source for item in wanted), sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +205,6 @@ class _Item:
     @property
     def match(self) -> Match:
         return Without(self.operand.match) if self.negated else self.operand.match
-
-    @property
-    def is_quoted(self) -> bool:
-        return quoted_in(self.source).fullmatch(self.source) is not None
 
 
 def _sources(text: str) -> Iterator[tuple[str, bool]]:
@@ -283,11 +274,6 @@ class Operand:
             return Word(tuple(term for (term,) in distinct))
         return Phrase(distinct)
 
-    def followed_by(self, other: Operand) -> Operand:
-        pairs = zip(self.variants, other.variants, strict=True)
-        joined = tuple(first + second for first, second in pairs)
-        return Operand(f"{self.text} {other.text}", joined)
-
 
 def operand(text: str, languages: Sequence[str | None]) -> Operand | None:
     """What `text` says, its terms in order; None if there is no word in it.
@@ -332,21 +318,15 @@ def stop_words_in(text: str, languages: Sequence[str | None]) -> frozenset[Word]
     return frozenset(Word(term.variants) for term in terms if term.variants not in content)
 
 
-def every(parts: Iterable[Match]) -> Match:
-    """All of the parts, each once."""
-    return _junction(Every, parts)
-
-
-def either(parts: Iterable[Match]) -> Match:
-    """One of the parts, each once."""
-    return _junction(Either, parts)
-
-
 def _junction(kind: type[Every] | type[Either], parts: Iterable[Match]) -> Match:
+    """All of the parts or one of them, each once."""
     flat: dict[Match, None] = {}
     for part in parts:
         flat.update(dict.fromkeys(part.parts if isinstance(part, kind) else (part,)))
     return next(iter(flat)) if len(flat) == 1 else kind(tuple(flat))
+
+
+every, either = partial(_junction, Every), partial(_junction, Either)
 
 
 MOST_NESTED = 50
@@ -384,7 +364,7 @@ def _read_strict(query: str, languages: Sequence[str | None]) -> Reading:
     parser = _Parser(query, _tokens(query, languages))
     where = parser.whole()
     words = (token.text for token in parser.wanted if isinstance(token.node, Operand))
-    return Reading(where, " ".join(token.text for token in parser.wanted), tuple(words))
+    return where, " ".join(token.text for token in parser.wanted), tuple(words)
 
 
 def _tokens(query: str, languages: Sequence[str | None]) -> list[_Token]:
@@ -455,10 +435,7 @@ class _Parser:
         return _match(node)
 
     def _alternatives(self) -> Node:
-        return self._row("|", self._conjunction, either)
-
-    def _conjunction(self) -> Node:
-        return self._row("&", self._sequence, every)
+        return self._row("|", lambda: self._row("&", self._sequence, every), either)
 
     def _row(
         self, operator: str, part: Callable[[], Node], joined: Callable[[list[Match]], Match]
@@ -475,7 +452,9 @@ class _Parser:
             if not (isinstance(node, Operand) and isinstance(follower, Operand)):
                 problem = "<-> joins only words and quoted phrases, nothing with ! | & or :*"
                 raise QueryError(self._query, arrow.position, problem)
-            node = node.followed_by(follower)
+            pairs = zip(node.variants, follower.variants, strict=True)
+            joined = tuple(first + second for first, second in pairs)
+            node = Operand(f"{node.text} {follower.text}", joined)
         return node
 
     def _negation(self) -> Node:
