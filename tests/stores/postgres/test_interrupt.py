@@ -17,7 +17,7 @@ from lagotto.stores.postgres import database
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import DOCUMENTS, entries, text_ids
-from tests.stores.postgres.schemas import reader_of
+from tests.stores.postgres.schemas import reader_of, sql
 
 LIMIT = "SELECT 1000 * extract(epoch FROM current_setting('statement_timeout')::interval)::float8"
 
@@ -41,11 +41,8 @@ def with_options(location: str, **options: str) -> str:
 
 def at_work(location: str, query: str) -> list[str]:
     """The states of connections whose last statement was `query`."""
-    with psycopg.connect(location) as connection:
-        rows = connection.execute(
-            "SELECT state FROM pg_stat_activity WHERE query = %s", [query]
-        ).fetchall()
-    return [state for (state,) in rows]
+    asked = "SELECT state FROM pg_stat_activity WHERE query = %(query)s"
+    return [state for (state,) in sql(location, asked, query=query)]
 
 
 async def until_at_work(location: str, query: str) -> None:
@@ -122,9 +119,8 @@ class TestCalledOff:
         query = "SELECT pg_sleep(601)"
         task = asyncio.create_task(sleep(store, query))
         await until_at_work(location, query)
-        with psycopg.connect(location) as connection:
-            cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = %s"
-            connection.execute(cancel, [query])
+        cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = %(query)s"
+        sql(location, cancel, query=query)
         with pytest.raises(StoreBusyError, match="user request"):
             await task
 

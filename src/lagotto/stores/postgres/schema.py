@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import psycopg
-from sqlalchemy import Connection, func, insert, inspect, select, text
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -31,8 +31,8 @@ from lagotto.stores.postgres.database import (
 )
 from lagotto.stores.sql import SCHEMA_VERSION, before_release, check_version, migrate
 from lagotto.stores.sql.read import setting
-from lagotto.stores.sql.tables import Counter, DocumentRow, KeyedValueRow, Tables
-from lagotto.stores.sql.write import put_config, put_setting, start_history
+from lagotto.stores.sql.tables import Tables
+from lagotto.stores.sql.write import insert_rows, put_config, put_setting, start_history
 
 TEXT_INDEX = ("segment", "posting", "gone", "indexed", "chunk_terms", "term")
 """The tables that are rebuilt when the rules for terms change."""
@@ -141,7 +141,7 @@ def schema_version(connection: Connection, location: str) -> int:
 def _create(connection: Connection) -> None:
     Tables.metadata.create_all(connection, checkfirst=False)
     connection.exec_driver_sql(_TABLES)
-    connection.execute(insert(Counter), [{"name": name, "value": 0} for name in COUNTERS])
+    insert_rows(connection, "counter", [{"name": name, "value": 0} for name in COUNTERS])
     start_history(connection)
     put_config(connection, BaseConfig())
     put_setting(connection, "base_id", uuid4().hex)
@@ -227,6 +227,10 @@ _OTHERS = text(
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
     "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
 )
+_NEVER_USED = text(
+    "SELECT NOT EXISTS (SELECT FROM document) AND NOT EXISTS (SELECT FROM keyed_value) "
+    "AND NOT EXISTS (SELECT FROM counter WHERE value > 0)"
+)
 
 
 async def is_missing(location: str) -> bool:
@@ -263,11 +267,7 @@ def _discard(connection: Connection, location: str) -> bool | None:
     acquire_locks(connection, None, timeout=BUSY_TIMEOUT)
     if connection.scalar(_OTHERS):
         return None
-    if schema_version(connection, location) == 0:
-        return False
-    tables = (DocumentRow, KeyedValueRow)
-    rows = [connection.scalar(select(func.count()).select_from(table)) for table in tables]
-    if connection.scalar(select(func.max(Counter.value))) or any(rows):
+    if schema_version(connection, location) == 0 or not connection.scalar(_NEVER_USED):
         return False
     connection.execute(text(f"DROP TABLE IF EXISTS {', '.join(TEXT_INDEX)}, chunk_words"))
     Tables.metadata.drop_all(connection, checkfirst=False)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from sqlalchemy import Connection, text
 
@@ -17,6 +17,7 @@ from lagotto.errors import StoreBusyError, StoreError, StoreUnavailableError
 from lagotto.filters import Filter
 from lagotto.indexes.base import REBUILD, Finding, IndexState, note, ok, problem
 from lagotto.indexes.registry import IndexChoice
+from lagotto.indexes.text_query import NativeFunction
 from lagotto.indexes.updater import delete_remote, retry_while_locked
 from lagotto.stores import base
 from lagotto.stores.postgres import text_index
@@ -35,7 +36,7 @@ from lagotto.stores.postgres.database import (
     set_statement_timeout,
     single_connection,
 )
-from lagotto.stores.postgres.native import RANK_FUNCTIONS, NativeIndexes, chunks_without_words
+from lagotto.stores.postgres.native import NativeIndexes, chunks_without_words
 from lagotto.stores.postgres.schema import (
     enforce_dimension,
     forget_dimensions,
@@ -86,13 +87,13 @@ def reserve(connection: Connection, entries: Sequence[base.Entry]) -> Reserved:
     connection.execute(_SOON)
     first = read.setting(connection, "model_id") is None
     numbers = write.number_entries(connection, entries)
-    return Reserved(numbers, text_index.take_segment_number(connection), first)
+    return Reserved(numbers, write.take_numbers(connection, "segment", 1), first)
 
 
 def reserve_segment(connection: Connection) -> int:
     """Take the number of a segment."""
     connection.execute(_SOON)
-    return text_index.take_segment_number(connection)
+    return write.take_numbers(connection, "segment", 1)
 
 
 def replace(
@@ -232,7 +233,7 @@ class PostgresStore:
         self.busy_timeout = busy_timeout
         self._servers: Servers | None = None
         self._new_copy_of: str | None = None
-        self._native = NativeIndexes(change=self.change, fresh=self._fresh)
+        self._native = NativeIndexes(self.change, fresh=partial(self._reader, latest=True))
         self.remote = RemoteIndexes(self.address, self._wanted, timeout=busy_timeout)
         self._views = PostgresViews(self._native, self.remote)
         self._settling: asyncio.Task[None] | None = None
@@ -247,7 +248,7 @@ class PostgresStore:
         """PostgreSQL's own rank functions need its own indexes."""
         if self.remote.are_used:
             return base.Capabilities()
-        return base.Capabilities(rank_functions=("bm25", *RANK_FUNCTIONS))
+        return base.Capabilities(rank_functions=("bm25", *get_args(NativeFunction)))
 
     async def open(self) -> None:
         self._servers = Servers.at(self.address)
@@ -341,14 +342,13 @@ class PostgresStore:
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
-        with postgres_errors(self.location):
-            async with self._opened().reader() as reader:
-                yield await self._views.view(reader, where)
+        async with self._reader() as reader:
+            yield await self._views.view(reader, where)
 
     @asynccontextmanager
-    async def _fresh(self) -> AsyncIterator[ReadTransaction]:
+    async def _reader(self, *, latest: bool = False) -> AsyncIterator[ReadTransaction]:
         with postgres_errors(self.location):
-            async with self._opened().reader(latest=True) as reader:
+            async with self._opened().reader(latest=latest) as reader:
                 yield reader
 
     async def info(self) -> base.StoreInfo:
@@ -421,7 +421,7 @@ class PostgresStore:
     async def settle(self, config: base.BaseConfig | None = None) -> None:
         """Build the graph of vectors of a generation, by default the current one, if it is due."""
         try:
-            async with single_connection(self.address, autocommit=True) as connection:
+            async with single_connection(self.address, "AUTOCOMMIT") as connection:
                 await build_graph(connection, config or await self.config())
         except StoreBusyError:
             log.warning("the graph of vectors is built later: a transaction has been open for long")
@@ -500,7 +500,7 @@ async def postgres_staging(
 ) -> AsyncIterator[PostgresStaging]:
     """The next generation of a base; the former one is deleted once it has been replaced."""
     # holds the lock until it closes
-    async with single_connection(store.address, autocommit=True) as connection:
+    async with single_connection(store.address, "AUTOCOMMIT") as connection:
         only_one = text(f"SELECT pg_try_advisory_lock({REBUILDER}, {SCHEMA}::int)")
         if not await connection.scalar(only_one):
             raise StoreBusyError(
@@ -587,7 +587,7 @@ class PostgresStaging(SqlStaging):
         generations = await self.ask(generation_configs)
         await self._if_free(partial(forget_dimensions, generations=generations))
         try:
-            async with single_connection(self._base.address, autocommit=True) as connection:
+            async with single_connection(self._base.address, "AUTOCOMMIT") as connection:
                 await drop_graphs(connection, generations=generations)
         except StoreError as exc:
             log.warning("a former graph of vectors could not be deleted: %s", exc)

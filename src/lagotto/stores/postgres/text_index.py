@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -61,7 +61,7 @@ from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.generations import abandon_next
 from lagotto.stores.sql.read import read_config, setting
 from lagotto.stores.sql.statements import CURRENT
-from lagotto.stores.sql.write import note_change, put_setting, take_numbers
+from lagotto.stores.sql.write import insert_rows, note_change, put_setting, take_numbers
 from lagotto.terms import Vocabulary, index_terms
 from lagotto.terms.vocabulary import CANDIDATES, LEAST_SIMILARITY, deletion_pairs
 from lagotto.terms.words import JOINER
@@ -166,20 +166,9 @@ def live(records: bytes, gone: ChunkKeys) -> Postings:
     return postings[~are_among(postings["key"], gone)] if len(gone) else postings
 
 
-def joined(rows: Sequence[tuple[str, bytes]]) -> Mapping[str, bytes]:
-    """The rows of each term, joined."""
-    parts: dict[str, list[bytes]] = {}
-    for term, records in rows:
-        parts.setdefault(term, []).append(records)
-    return {term: b"".join(some) for term, some in parts.items()}
-
-
 _NEW_TERMS = text(
     "SELECT new FROM unnest(cast(:terms AS text[])) AS new "
     "WHERE NOT EXISTS (SELECT 1 FROM term WHERE term.text = new)"
-)
-_ADD_SEGMENT = text(
-    "INSERT INTO segment (number, chunks, generation) VALUES (:number, :chunks, :generation)"
 )
 _ADD_TERMS = text(
     "INSERT INTO term (text, shapes) SELECT new, cast(shapes AS bigint[]) "
@@ -247,8 +236,9 @@ def _add_segment(
 ) -> Counts:
     if not keys:
         return Counts()
-    number = number or take_segment_number(connection)
-    _list_segment(connection, number, len(keys), generation)
+    number = number or take_numbers(connection, "segment", 1)
+    row = {"number": number, "chunks": len(keys), "generation": generation}
+    insert_rows(connection, "segment", [row])
     columns = {"chunk_key": "int8", "length": "int8", "terms": "bytea"}
     rows = ((key, *chunk) for key, chunk in zip(keys, segment.chunks, strict=True))
     copy_values(connection, "chunk_terms", columns, rows)
@@ -258,22 +248,12 @@ def _add_segment(
     return Counts(len(keys), sum(chunk.length for chunk in segment.chunks))
 
 
-def _list_segment(connection: Connection, number: int, chunks: int, generation: int) -> None:
-    row = {"number": number, "chunks": chunks, "generation": generation}
-    connection.execute(_ADD_SEGMENT, row)
-
-
 def _add_postings(
     connection: Connection, segment: int, rows: Iterable[tuple[str, bytes]], generation: int
 ) -> None:
     columns = {"term": "text", "generation": "int8", "segment": "int8", "records": "bytea"}
     values = ((term, generation, segment, records) for term, records in rows)
     copy_values(connection, "posting", columns, values)
-
-
-def take_segment_number(connection: Connection) -> int:
-    """A number that no segment ever had."""
-    return take_numbers(connection, "segment", 1)
 
 
 def mark_removed(connection: Connection, document_keys: Sequence[int]) -> Changes:
@@ -478,9 +458,12 @@ class PostingsText(TextSnapshot):
         """Read the postings of terms that were not read before."""
         unread = {storable(term) for term in terms} - self._postings.keys()
         if unread:
-            rows = joined(await self.reader.rows(_OF_TERMS, self._parameters(terms=sorted(unread))))
+            parts = defaultdict[str, list[bytes]](list)
+            parameters = self._parameters(terms=sorted(unread))
+            for term, records in await self.reader.rows(_OF_TERMS, parameters):
+                parts[term].append(records)
             for term in unread:
-                postings = live(rows.get(term, b""), self.known.gone)
+                postings = live(b"".join(parts[term]), self.known.gone)
                 # those of a segment ascend, but not all segments are in the order of their keys
                 self._postings[term] = postings[np.argsort(postings["key"], kind="stable")]
 
@@ -604,7 +587,9 @@ def _replace_segments(
 ) -> None:
     """List a segment, with `less` chunks, in place of those that it was made of."""
     connection.execute(_DROP_SEGMENTS, {"segments": [one for one, _ in former]})
-    _list_segment(connection, number, sum(chunks for _, chunks in former) - less, generation)
+    chunks = sum(chunks for _, chunks in former) - less
+    row = {"number": number, "chunks": chunks, "generation": generation}
+    insert_rows(connection, "segment", [row])
 
 
 def is_current(connection: Connection) -> bool:

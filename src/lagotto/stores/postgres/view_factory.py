@@ -57,7 +57,6 @@ UNION ALL (
     ORDER BY state DESC LIMIT 1
 )
 """
-_STATE_WITH_LIMIT = f"{_STATE} UNION ALL SELECT 'limit', length({SET_STATEMENT_TIMEOUT})::text"
 _GONE = Statement(f"SELECT chunk_key AS key FROM gone WHERE generation = {CURRENT}")
 _LANGUAGES = Statement("SELECT DISTINCT language FROM document")
 
@@ -166,15 +165,11 @@ class PostgresViews(ViewFactory):
 async def _state(reader: ReadTransaction) -> dict[str, Any]:
     """The counters of the base as numbers, and the configurations of its native parts.
 
-    The same statement sets the timeout for a search with a deadline.
+    For a search with a deadline, the timeout is set on the way.
     """
-    seconds = limit()
-    rows = await (
-        reader.rows(_STATE)
-        if seconds is None
-        else reader.rows(_STATE_WITH_LIMIT, {"limit": seconds})
-    )
-    known: dict[str, Any] = dict(rows)
+    if (seconds := limit()) is not None:
+        reader.soon(f"SELECT {SET_STATEMENT_TIMEOUT}", {"limit": seconds})
+    known: dict[str, Any] = dict(await reader.rows(_STATE))
     configs = parse_configs(known.pop(SETTING, None))
     return {**{name: int(value) for name, value in known.items()}, SETTING: configs}
 
