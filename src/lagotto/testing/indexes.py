@@ -82,7 +82,7 @@ class MemoryChangeLog(ChangeLog):
     ) -> int:
         """Add a chunk, alone in its document; its key."""
         key = self._commit()
-        self._fields[key] = fields
+        self._fields[key] = {"collection": ("default",), **fields}
         self.chunks[key] = ChunkText(
             key, document=key, text=text, language=language, detected=language
         )
@@ -100,7 +100,7 @@ class MemoryChangeLog(ChangeLog):
     def update(self, key: int, fields: Fields) -> None:
         """Give the document of a chunk other metadata."""
         self._updates[self._commit()] = key
-        self._fields[key] = fields
+        self._fields[key] = {"collection": ("default",), **fields}
 
     def fork(self) -> MemoryChangeLog:
         """A copy that goes its own way from here."""
@@ -149,13 +149,8 @@ class MemoryChangeLog(ChangeLog):
         return np.array(having, np.int64), rows.reshape(len(having), dimension)
 
     def fields_of(self, keys: ChunkKeys) -> list[ChunkFields]:
-        fields: dict[int, Fields] = {
-            chunk.key: {"collection": ("default",), **self._fields[chunk.key]}
-            for chunk in self.texts_of(keys)
-        }
-        return [
-            ChunkFields(key, str(values["collection"][0]), values) for key, values in fields.items()
-        ]
+        known = [(chunk.key, self._fields[chunk.key]) for chunk in self.texts_of(keys)]
+        return [ChunkFields(key, str(values["collection"][0]), values) for key, values in known]
 
     async def run(self, work: Callable[[], T]) -> T:
         return await in_thread(work)
@@ -279,7 +274,7 @@ class SnapshotContract:
                 hits = await index.search(query, k=99, allowed=None)
                 assert _sorted(hits)
                 scores = translated(hits, keys)
-                assert scores == self._approx(scores_by_key(right))
+                assert scores == self._approx(scores_by_key(right)), query
                 filled = Hits(everything, await index.scores(query, everything))
                 assert translated(filled, keys) == dict.fromkeys(keys, 0.0) | scores
                 for k in (1, 3):
@@ -297,12 +292,12 @@ class SnapshotContract:
                 for k in self.counts:
                     hits = await index.search(query, k=k, allowed=allowed)
                     right = await oracle.search(query, k=k, allowed=FilterKeys(_array(subset)))
-                    assert hits.scores == self._approx(right.scores)
+                    assert hits.scores == self._approx(right.scores), (query, subset, k)
                     assert translated(hits, keys).keys() <= set(subset)
                 for candidates in (subset, every):
                     own = np.array([keys[key] for key in candidates], np.int64)
                     expected = await oracle.scores(query, np.array(candidates, np.int64))
-                    assert await index.scores(query, own) == self._approx(expected)
+                    assert await index.scores(query, own) == self._approx(expected), query
 
     async def test_removed_chunks_are_gone(self) -> None:
         log = sample_log()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from itertools import pairwise
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -122,7 +124,7 @@ def _leaves(name: str) -> st.SearchStrategy[Filter]:
     operand = OPERANDS.get(name, st.one_of(SCALARS, DATES))
     ordered = operand.filter(lambda value: not isinstance(value, bool))
     several = st.lists(st.none() | operand, max_size=3)
-    operands = {
+    operands: dict[st.SearchStrategy[Any], Sequence[Callable[..., Filter]]] = {
         st.none() | operand: (filters.Eq, filters.Ne),
         ordered: (filters.Gt, filters.Gte, filters.Lt, filters.Lte),
         several: (filters.In, filters.NotIn),

@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from psycopg.abc import Query
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import make_url
 
@@ -97,7 +96,7 @@ def own_database(server_url: str) -> Iterator[str]:
             connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
 
 
-def sql(location: str, *statements: Query, **values: object) -> list[tuple[Any, ...]]:
+def sql(location: str, *statements: str, **values: object) -> list[tuple[Any, ...]]:
     """Run statements, each in a transaction of its own; the rows of the last one."""
     with psycopg.connect(location, autocommit=True) as connection:
         for statement in statements:

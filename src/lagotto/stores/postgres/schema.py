@@ -21,14 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from lagotto.errors import NotABaseError, StoreError, StoreReadOnlyError
 from lagotto.indexes.base import text_rules
 from lagotto.stores.base import BaseConfig
-from lagotto.stores.postgres.database import (
-    BUSY_TIMEOUT,
-    EXTENSIONS,
-    PREPARER,
-    acquire_locks,
-    parse_location,
-    single_connection,
-)
+from lagotto.stores.postgres import database
 from lagotto.stores.sql import SCHEMA_VERSION, before_release, check_version, migrate
 from lagotto.stores.sql.read import setting
 from lagotto.stores.sql.tables import Tables
@@ -110,8 +103,8 @@ def prepare_schema(connection: Connection, location: str) -> None:
     version = schema_version(connection, location)
     if version == SCHEMA_VERSION:
         return
-    connection.execute(text(f"SELECT pg_advisory_xact_lock({PREPARER}, 0)"))
-    for name in EXTENSIONS:
+    connection.execute(text(f"SELECT pg_advisory_xact_lock({database.PREPARER}, 0)"))
+    for name in database.EXTENSIONS:
         _add_extension(connection, name, location)
     if version == 0:
         _create(connection)
@@ -209,9 +202,10 @@ def _add_extension(connection: Connection, name: str, location: str) -> None:
                 f"CREATE EXTENSION {name};"
             ) from exc
         version = connection.scalar(query, {"name": name})
-    if _numbers(str(version)) < _numbers(EXTENSIONS[name]):
+    needed = database.EXTENSIONS[name]
+    if _numbers(str(version)) < _numbers(needed):
         raise StoreError(
-            f"{location}: the extension {name} has version {version}, but {EXTENSIONS[name]} is "
+            f"{location}: the extension {name} has version {version}, but {needed} is "
             "needed; install a newer version on the server, then run: "
             f"ALTER EXTENSION {name} UPDATE;"
         )
@@ -257,14 +251,14 @@ async def discard_if_empty(location: str) -> bool:
 @asynccontextmanager
 async def _connected(location: str) -> AsyncIterator[tuple[AsyncConnection, str]]:
     """A transaction on a connection of its own, and the location for messages."""
-    address = parse_location(location)
-    async with single_connection(address) as connection, connection.begin():
+    address = database.parse_location(location)
+    async with database.single_connection(address) as connection, connection.begin():
         yield connection, address.location
 
 
 def _discard(connection: Connection, location: str) -> bool | None:
     """Whether the tables were dropped; None if somebody else is connected."""
-    acquire_locks(connection, None, timeout=BUSY_TIMEOUT)
+    database.acquire_locks(connection, None, timeout=database.BUSY_TIMEOUT)
     if connection.scalar(_OTHERS):
         return None
     if schema_version(connection, location) == 0 or not connection.scalar(_NEVER_USED):

@@ -48,13 +48,7 @@ from lagotto.indexes.text_query import (
     single_words,
 )
 from lagotto.stores.base import Entry, LanguageCounts, main_language
-from lagotto.stores.postgres.database import (
-    MERGER,
-    KeysParameter,
-    ReadTransaction,
-    copy_values,
-    try_lock,
-)
+from lagotto.stores.postgres import database
 from lagotto.stores.postgres.native import keep_words
 from lagotto.stores.postgres.schema import TEXT_INDEX
 from lagotto.stores.sql.changelog import SqlChangeLog
@@ -77,22 +71,16 @@ MOST_POSITIONS, LAST_POSITION = 256, 2**14 - 1
 Postings = NDArray[np.void]
 
 
-class ChunkTerms(NamedTuple):
-    """The terms of a findable chunk: their number, and the tsvector of their positions."""
-
-    length: int
-    positions: bytes
-
-
 @dataclass(frozen=True, slots=True)
 class PostingSegment:
     """The postings of some chunks, which are numbered from 0 until they have keys.
 
-    `texts` are the indexed texts with their languages.
+    `texts` are the indexed texts with their languages, `chunks` the numbers of their terms with the
+    tsvectors of the positions of these.
     """
 
     texts: Sequence[tuple[str, str | None]]
-    chunks: Sequence[ChunkTerms]
+    chunks: Sequence[tuple[int, bytes]]
     terms: Sequence[str]
     bounds: NDArray[np.int64]
     postings: Postings
@@ -118,7 +106,7 @@ def make_segment(
     for number, ((content, _), language) in enumerate(zip(texts, languages, strict=True)):
         terms = index_terms(content, language)
         length = min(len(terms), LARGEST)
-        chunks.append(ChunkTerms(len(terms), tsvector(terms)))
+        chunks.append((len(terms), tsvector(terms)))
         for term, count in Counter(terms).items():
             position = numbers.setdefault(term, len(numbers))
             records.append((position, number, min(count, LARGEST), length))
@@ -203,7 +191,7 @@ class Counts(NamedTuple):
 
 
 Changes = Mapping[int, Counts]
-"""What was added to generations, or removed from them."""
+"""What was added to generations, below 0 what was removed from them."""
 
 
 def add_entries(
@@ -241,11 +229,11 @@ def _add_segment(
     insert_rows(connection, "segment", [row])
     columns = {"chunk_key": "int8", "length": "int8", "terms": "bytea"}
     rows = ((key, *chunk) for key, chunk in zip(keys, segment.chunks, strict=True))
-    copy_values(connection, "chunk_terms", columns, rows)
+    database.copy_values(connection, "chunk_terms", columns, rows)
     keep_words(connection, keys, segment.texts, generation=generation)
     _add_postings(connection, number, segment.rows(np.array(keys, np.int64)), generation)
     _add_terms(connection, segment.terms)
-    return Counts(len(keys), sum(chunk.length for chunk in segment.chunks))
+    return Counts(len(keys), sum(length for length, _ in segment.chunks))
 
 
 def _add_postings(
@@ -253,38 +241,30 @@ def _add_postings(
 ) -> None:
     columns = {"term": "text", "generation": "int8", "segment": "int8", "records": "bytea"}
     values = ((term, generation, segment, records) for term, records in rows)
-    copy_values(connection, "posting", columns, values)
+    database.copy_values(connection, "posting", columns, values)
 
 
 def mark_removed(connection: Connection, document_keys: Sequence[int]) -> Changes:
-    """List the chunks of documents about to be removed as gone; their counts by generation.
+    """List the chunks of documents about to be removed as gone; what generations lose with them.
 
     They are counted whether their words are indexed here or not.
     """
     if not document_keys:
         return {}
     rows = connection.execute(_FORGET, {"documents": list(document_keys)})
-    return {generation: Counts(chunks, int(terms)) for generation, chunks, terms in rows}
+    return {generation: Counts(-chunks, -int(terms)) for generation, chunks, terms in rows}
 
 
-def record_commit(
-    connection: Connection,
-    *,
-    added: Changes | None = None,
-    gone: Changes | None = None,
-    generation: int | None = None,
-) -> None:
+def record_commit(connection: Connection, *changes: Changes, generation: int | None = None) -> None:
     """Record a commit to a generation, the current one for None, and update the statistics.
 
     Must be the last step of a transaction: from here on writers wait for each other.
     """
     note_change(connection, generation)
-    more, less = added or {}, gone or {}
-    for one in sorted({*more, *less}):
-        chunks, terms = more.get(one, Counts())
-        chunks_gone, terms_gone = less.get(one, Counts())
-        counted = {"chunks": chunks - chunks_gone, "terms": terms - terms_gone}
-        connection.execute(_COUNT, {**counted, "generation": one})
+    for one in sorted({number for some in changes for number in some}):
+        counts = (some.get(one, Counts()) for some in changes)
+        chunks, terms = map(sum, zip(*counts, strict=True))
+        connection.execute(_COUNT, {"chunks": chunks, "terms": terms, "generation": one})
 
 
 def _add_terms(connection: Connection, terms: Sequence[str]) -> None:
@@ -358,7 +338,7 @@ class Statistics(NamedTuple):
 class PostingsText(TextSnapshot):
     """A TextSnapshot over postings in tables; postings are read once per view."""
 
-    reader: ReadTransaction
+    reader: database.ReadTransaction
     known: Statistics
     position: LogPosition
     _postings: dict[str, Postings] = field(default_factory=dict)
@@ -476,7 +456,7 @@ class PostingsText(TextSnapshot):
         keys = reduce(partial(np.intersect1d, assume_unique=True), lists)
         if len(terms) < 2 or not len(keys):
             return keys
-        parameters = {"keys": KeysParameter(keys), "phrase": phrase(terms)}
+        parameters = {"keys": database.KeysParameter(keys), "phrase": phrase(terms)}
         return np.sort(await self.reader.keys(_HOLDING, parameters))
 
 
@@ -531,7 +511,7 @@ def merge(connection: Connection, number: int, generation: int | None = None) ->
     """
     if generation is None:
         generation = read_config(connection).generation
-    allowed = connection.scalar(text(try_lock(MERGER)))
+    allowed = connection.scalar(text(database.try_lock(database.MERGER)))
     step = due_step(connection, generation) if allowed else None
     if step == "join":
         due = due_segments(_sizes(connection, generation))
