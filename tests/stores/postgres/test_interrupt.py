@@ -17,7 +17,7 @@ from lagotto.stores.postgres import database
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import DOCUMENTS, entries, text_ids
-from tests.stores.postgres.schemas import reader_of, sql
+from tests.stores.postgres.schemas import opened, reader_of, sql
 
 LIMIT = "SELECT 1000 * extract(epoch FROM current_setting('statement_timeout')::interval)::float8"
 
@@ -60,14 +60,13 @@ class TestDeadline:
 
     async def test_a_shorter_limit_of_the_server_stays(self, location: str) -> None:
         option = make_url(location).query["options"]
-        store = PostgresStore(with_options(location, options=f"{option} -cstatement_timeout=7s"))
-        await store.open()
-        assert await limit_of_a_view(store) == 7_000
-        async with cancel_scope(RequestContext(timeout=50)):
+        place = with_options(location, options=f"{option} -cstatement_timeout=7s")
+        async with opened(place) as store:
             assert await limit_of_a_view(store) == 7_000
-        async with cancel_scope(RequestContext(timeout=5)):
-            assert 0 < await limit_of_a_view(store) <= 1000 * (5 + database.SLACK) < 7_000
-        await store.close()
+            async with cancel_scope(RequestContext(timeout=50)):
+                assert await limit_of_a_view(store) == 7_000
+            async with cancel_scope(RequestContext(timeout=5)):
+                assert 0 < await limit_of_a_view(store) <= 1000 * (5 + database.SLACK) < 7_000
 
     async def test_one_that_is_far_away(self, store: PostgresStore) -> None:
         async with cancel_scope(RequestContext(timeout=10**8)):
@@ -158,15 +157,13 @@ async def narrow(location: str) -> AsyncIterator[AsyncKnowledgeBase]:
 class TestPool:
     async def test_more_than_it_has_wait_in_vain(self, location: str) -> None:
         place = with_options(location, pool_size="1", max_connections="2", pool_timeout="0.1")
-        store = PostgresStore(place)
-        await store.open()
-        await store.write(await entries())
-        async with store.view(And()), store.view(And()):
-            with pytest.raises(StoreBusyError, match=r"in use.*max_connections"):
-                await text_ids(store, "dog")
-            assert (await store.info()).documents == len(DOCUMENTS)
-        assert await text_ids(store, "Romagna") == ["dog"]
-        await store.close()
+        async with opened(place) as store:
+            await store.write(await entries())
+            async with store.view(And()), store.view(And()):
+                with pytest.raises(StoreBusyError, match=r"in use.*max_connections"):
+                    await text_ids(store, "dog")
+                assert (await store.info()).documents == len(DOCUMENTS)
+            assert await text_ids(store, "Romagna") == ["dog"]
 
     async def test_searches_that_ask_meanwhile_do_not_wait_for_one_another(
         self, narrow: AsyncKnowledgeBase

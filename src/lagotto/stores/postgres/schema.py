@@ -9,14 +9,13 @@ wait for each other; removed chunks are listed until a merge drops their posting
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection
+from typing import TypeVar
 from uuid import uuid4
 
 import psycopg
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from lagotto.errors import NotABaseError, StoreError, StoreReadOnlyError
 from lagotto.indexes.base import text_rules
@@ -26,6 +25,8 @@ from lagotto.stores.sql import SCHEMA_VERSION, before_release, check_version, mi
 from lagotto.stores.sql.read import setting
 from lagotto.stores.sql.tables import Tables
 from lagotto.stores.sql.write import insert_rows, put_config, put_setting, start_history
+
+T = TypeVar("T")
 
 TEXT_INDEX = ("segment", "posting", "gone", "indexed", "chunk_terms", "term")
 """The tables that are rebuilt when the rules for terms change."""
@@ -229,8 +230,7 @@ _NEVER_USED = text(
 
 async def is_missing(location: str) -> bool:
     """Whether there is no base yet at an address; its database may not exist either."""
-    async with _connected(location) as (connection, shown):
-        return await connection.run_sync(schema_version, shown) == 0
+    return await _answer(location, schema_version) == 0
 
 
 async def discard_if_empty(location: str) -> bool:
@@ -240,20 +240,18 @@ async def discard_if_empty(location: str) -> bool:
     a connection was closed. The extensions stay: other bases of the database may use them.
     """
     for _ in range(CLOSING_CHECKS):
-        async with _connected(location) as (connection, shown):
-            discarded = await connection.run_sync(_discard, shown)
+        discarded = await _answer(location, _discard)
         if discarded is not None:
             return discarded
         await asyncio.sleep(CLOSING_PAUSE)
     return False
 
 
-@asynccontextmanager
-async def _connected(location: str) -> AsyncIterator[tuple[AsyncConnection, str]]:
-    """A transaction on a connection of its own, and the location for messages."""
+async def _answer(location: str, question: Callable[[Connection, str], T]) -> T:
+    """An answer from a connection of its own; the question gets the location for messages, too."""
     address = database.parse_location(location)
     async with database.single_connection(address) as connection, connection.begin():
-        yield connection, address.location
+        return await connection.run_sync(question, address.location)
 
 
 def _discard(connection: Connection, location: str) -> bool | None:
