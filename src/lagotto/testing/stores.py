@@ -308,10 +308,11 @@ ANY_TEXT = (
 )  # fmt: skip
 
 
-async def text_ids(store: Store, text: str, where: Filter | None = None) -> list[str]:
+async def text_ids(store: Store, text: str | TextQuery, where: Filter | None = None) -> list[str]:
     """Ids of the documents that a text search finds, best first."""
     async with store.view(where or And()) as view:
-        return await _ids(view, await view.text(text_query(text, view.languages), k=10))
+        query = text_query(text, view.languages) if isinstance(text, str) else text
+        return await _ids(view, await view.text(query, k=10))
 
 
 async def semantic_ids(store: Store, text: str, where: Filter | None = None) -> list[str]:
@@ -558,9 +559,8 @@ class StoreContract:
             await store.write(await entries(documents))
             async with store.view(And()) as view:
                 assert list(view.languages) == ["en", "de", None]
-                for term, expected in (("marsh", ["short"]), ("baum", ["kurz"]), ("marshes", [])):
-                    hits = await view.text(TextQuery(((Term(term),),)), k=9)
-                    assert await _ids(view, hits) == expected
+            for term, expected in (("marsh", ["short"]), ("baum", ["kurz"]), ("marshes", [])):
+                assert await text_ids(store, TextQuery(((Term(term),),))) == expected
             stored = await store.get("default", "short")
             assert stored is not None
             assert stored.language is None
@@ -734,7 +734,6 @@ class StoreContract:
             document.model_copy(update={"id": str(number)})
             for number, document in enumerate(documents)
         ]
-        (vector,) = await EMBEDDER.embed(["some text"], role="query")
         query = TextQuery(((Term("text"),),))
         async with self.make() as store:
             await store.write(await entries(named))
@@ -744,9 +743,8 @@ class StoreContract:
                 allowed = {
                     item.id for item in named if matches(where, item, CHUNKER.chunk(item)[0])
                 }
-                async with store.view(where) as view:
-                    assert set(await _ids(view, await view.semantic(vector, k=10))) == allowed
-                    assert set(await _ids(view, await view.text(query, k=10))) == allowed
+                assert set(await semantic_ids(store, "some text", where)) == allowed
+                assert set(await text_ids(store, query, where)) == allowed
 
     async def test_hidden_words_correct_nothing(self, store: Store) -> None:
         """As if the documents that the filter leaves out were not there."""
@@ -788,8 +786,7 @@ class StoreContract:
             for chunk, vector in zip(each.chunks, each.vectors, strict=True)
         }
         async with store.view(And()) as view:
-            (query,) = await EMBEDDER.embed(["any"], role="query")
-            keys = (await view.semantic(query, k=50)).keys
+            keys = await _keys(view)
             passages = await view.passages(keys)
             expected = np.array([vectors[passage.chunk.id] for passage in passages])
             np.testing.assert_array_equal(await view.vectors(keys), expected)
@@ -831,8 +828,7 @@ class StoreContract:
         """Also on one between its first and its last."""
         pages = tuple(Page(number=n, start=4 * n - 4, end=4 * n) for n in (1, 2, 3))
         await store.write([await entry(Document(text="one two six ", pages=pages))])
-        async with store.view(In("page", (page, 99))) as view:
-            assert len(await view.text(text_query("two", view.languages), k=9)) == count
+        assert len(await text_ids(store, "two", In("page", (page, 99)))) == count
 
     @pytest.mark.parametrize("chunker", ["page:8/0", "recursive:8/2", "parent-child:24/8/0"])
     async def test_neighbours_are_those_of_the_oracle(self, chunker: str) -> None:
@@ -950,9 +946,7 @@ class StoreContract:
         match: Match = Word(("dog",))
         for _ in range(40):
             match = Without(Either((Every((Prefix("x"), Word(("nobody",)))), Without(match))))
-        async with store.view(And()) as view:
-            hits = await view.text(TextQuery((), match), k=EVERYTHING)
-            assert set(await _names(view, hits.keys)) == {"dog", "truffle"}
+        assert set(await text_ids(store, TextQuery((), match))) == {"dog", "truffle"}
 
     async def test_rarities_are_exact(self, store: Store) -> None:
         oracle = await oracle_of()
@@ -1056,10 +1050,9 @@ async def _names(view: View, keys: ChunkKeys) -> list[str]:
 async def _seen(store: Store, where: Filter) -> tuple[list[str], list[str]]:
     """Ids of the documents that match, and texts of the chunks that a search finds."""
     documents = [document.id async for document in store.documents(where)]
-    (vector,) = await EMBEDDER.embed(["oak"], role="query")
     async with store.view(where) as view:
-        hits = await view.semantic(vector, k=50)
-        return documents, sorted(item.chunk.text for item in await view.passages(hits.keys))
+        passages = await view.passages(await _keys(view))
+        return documents, sorted(item.chunk.text for item in passages)
 
 
 async def _ids(view: View, hits: Hits) -> list[str]:
