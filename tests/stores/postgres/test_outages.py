@@ -6,6 +6,7 @@ import logging
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -20,7 +21,7 @@ from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.stores import DOCUMENTS, entries, entry, text_ids
 from tests.counting import CountingEmbedder
 from tests.servers.postgres import PostgresServer
-from tests.stores.postgres.schemas import opened, own_schema, schema_of, server_to_stop, sql
+from tests.stores.postgres.schemas import in_schema, opened, schema_of, server_to_stop, sql
 
 FILES = 6 * BATCH_DOCUMENTS
 LATE_ENOUGH = 4 * BATCH_DOCUMENTS
@@ -50,10 +51,11 @@ def server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def location(server: PostgresServer) -> Iterator[str]:
+def location(server: PostgresServer) -> str:
     """An empty schema of it."""
-    with own_schema(server.url()) as location:
-        yield location
+    name = f"test_{uuid4().hex[:12]}"
+    sql(server.url(), f"CREATE SCHEMA {name}")
+    return in_schema(server.url(), name)
 
 
 @pytest.fixture
