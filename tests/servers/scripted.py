@@ -115,11 +115,7 @@ def _handler_class(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
             except ConnectionError:
                 return  # the client timed out
 
-        def do_GET(self) -> None:
-            self.do_POST()
-
-        def do_DELETE(self) -> None:
-            self.do_POST()
+        do_GET = do_DELETE = do_POST  # noqa: N815
 
         def _send(self, reply: Reply) -> None:
             raw = isinstance(reply.body, bytes)

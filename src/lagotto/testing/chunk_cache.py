@@ -87,13 +87,7 @@ class ChunkCacheContract:
 
     async def test_another_chunker_model_or_content_is_another_entry(self, store: Store) -> None:
         key, _ = await self.saved(store)
-        others = [
-            key._replace(chunker_id="recursive:24/4"),
-            key._replace(model_id="another"),
-            key._replace(content_hash="another"),
-            key._replace(document_id="another"),
-            key._replace(collection="another"),
-        ]
+        others = [key._replace(**{name: "another"}) for name in CacheKey._fields]
         assert list(await cache_of(store).load([*others, key])) == [key]
 
     async def test_a_second_save_replaces_the_first(self, store: Store) -> None:

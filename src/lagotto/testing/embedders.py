@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lagotto._internal.tokens import Tokenizer
@@ -132,9 +132,6 @@ class TokenizerContract:
         assert tokenizer.count([]) == []
         assert tokenizer.starts([]) == []
 
-    def test_awkward_texts(self, tokenizer: Tokenizer) -> None:
-        self.check(tokenizer, list(AWKWARD_TEXTS))
-
     @settings(
         deadline=None,
         suppress_health_check=[
@@ -143,6 +140,7 @@ class TokenizerContract:
         ],
     )
     @given(texts=st.lists(st.text(st.characters(codec=None)), max_size=4))
+    @example(texts=list(AWKWARD_TEXTS))
     def test_any_texts(self, tokenizer: Tokenizer, texts: list[str]) -> None:
         self.check(tokenizer, texts)
 

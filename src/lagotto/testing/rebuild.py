@@ -6,7 +6,7 @@ A rebuilt base answers exactly as one that was made anew with the same choice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -79,14 +79,10 @@ async def fresh_answers(choice: dict[str, Any], documents: list[Document]) -> An
         return await answers(base)
 
 
-def stopping_at(done: int) -> Callable[[RebuildProgress], None]:
-    """A progress callback that stops a rebuild once so many documents are ready."""
-
-    def stop(progress: RebuildProgress) -> None:
-        if progress.done >= done:
-            raise Stop
-
-    return stop
+def stop(progress: RebuildProgress) -> None:
+    """A progress callback that stops a rebuild once a document is ready."""
+    if progress.done:
+        raise Stop
 
 
 class RebuildContract:
@@ -158,11 +154,9 @@ class RebuildContract:
     async def _check(self, base: AsyncKnowledgeBase, choice: dict[str, Any]) -> None:
         config = await base.store.config()
         settings = {**OLD, "embedder": config.embedder, "chunker": config.chunker_id}
-        for name, value in choice.items():
-            assert {**settings, "text_index": config.text_index}[name] == value
+        assert choice.items() <= {**settings, "text_index": config.text_index}.items()
         assert await answers(base) == await fresh_answers(settings, DOCUMENTS)
-        stored = {(item.collection, item.id): item for item in await base.documents()}
-        assert len(stored) == len(DOCUMENTS)
+        assert len(await base.documents()) == len(DOCUMENTS)
         for each in DOCUMENTS:
             assert await base.get(each.id, collection=each.collection) == each
         assert not [item for item in await base.store.check() if item.level == "problem"]
@@ -200,7 +194,7 @@ class RebuildContract:
             await base.add(*DOCUMENTS)
             before = await answers(base)
             with pytest.raises(Stop):
-                await base.rebuild(**self.choices[1], progress=stopping_at(1))
+                await base.rebuild(**self.choices[1], progress=stop)
             assert await answers(base) == before
             findings = [item.what for item in await base.store.check()]
             assert any("unfinished rebuild" in what for what in findings) or not self.durable
@@ -213,7 +207,7 @@ class RebuildContract:
 
     async def test_another_choice_begins_anew(self, base: AsyncKnowledgeBase) -> None:
         with pytest.raises(Stop):
-            await base.rebuild(**self.choices[1], progress=stopping_at(1))
+            await base.rebuild(**self.choices[1], progress=stop)
         assert (await base.rebuild(**self.choices[2])).resumed == 0
         assert await answers(base) == await fresh_answers(self.choices[2], DOCUMENTS)
 
@@ -226,7 +220,7 @@ class RebuildContract:
         async with AsyncKnowledgeBase(location, **OLD) as other:
             for _ in range(2):
                 with pytest.raises(Stop):
-                    await base.rebuild(**self.choices[1], progress=stopping_at(1))
+                    await base.rebuild(**self.choices[1], progress=stop)
                 await other.add(changed, relabelled, document(99))
                 await other.remove("d007", "d008")
             await base.rebuild(**self.choices[1])

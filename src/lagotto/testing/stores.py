@@ -213,47 +213,45 @@ def _nested(depth: int, *, each: int) -> Filter:
 
 CHANGING_TOLERANCE = 0.5
 
-FILTER_NOTES: list[tuple[Mapping[str, object], tuple[str, ...]]] = [
-    ({}, ()),
-    ({"year": {"$gte": 2020}, "a.b": 1, "a": {"$exists": True}, "title": "x"}, ()),
+FILTER_NOTES: list[tuple[Mapping[str, object], *tuple[str, ...]]] = [
+    ({},),
+    ({"year": {"$gte": 2020}, "a.b": 1, "a": {"$exists": True}, "title": "x"},),
     (
         {"$not": {"yaer": 2024}, "rack": 7},
-        (
-            "no document has the field 'rack'",
-            "no document has the field 'yaer'; did you mean year?",
-        ),
+        "no document has the field 'rack'",
+        "no document has the field 'yaer'; did you mean year?",
     ),
     (
         {"collection": "handbook"},
-        ("no document has collection 'handbook'; did you mean 'handbooks'?",),
+        "no document has collection 'handbook'; did you mean 'handbooks'?",
     ),
-    ({"kind": "tetx"}, ("no document has kind 'tetx'; did you mean 'text'?",)),
-    ({"language": "eng"}, ("no document has language 'eng'",)),
-    ({"topic": {"$in": ["dosg"]}}, ("no document has topic 'dosg'; did you mean 'dogs'?",)),
-    ({"topic": "turbines"}, ()),
-    ({"topic": {"$in": ["dosg", "dogs"]}}, ()),
-    ({"topic": "dogs", "collection": "default"}, ()),
-    ({"topic": {"$ne": "dosg"}, "collection": "elsewhere"}, ()),
+    ({"kind": "tetx"}, "no document has kind 'tetx'; did you mean 'text'?"),
+    ({"language": "eng"}, "no document has language 'eng'"),
+    ({"topic": {"$in": ["dosg"]}}, "no document has topic 'dosg'; did you mean 'dogs'?"),
+    ({"topic": "turbines"},),
+    ({"topic": {"$in": ["dosg", "dogs"]}},),
+    ({"topic": "dogs", "collection": "default"},),
+    ({"topic": {"$ne": "dosg"}, "collection": "elsewhere"},),
     (
         {"founded": {"$gte": 2020}},
-        ("the field 'founded' holds text, but the filter compares it with numbers",),
+        "the field 'founded' holds text, but the filter compares it with numbers",
     ),
     (
         {"seen": {"$in": [1, "yes"]}},
-        ("the field 'seen' holds booleans, but the filter compares it with text and",),
+        "the field 'seen' holds booleans, but the filter compares it with text and",
     ),
     (
         {"sheets": {"$eq": "7"}},
-        ("the field 'sheets' holds numbers, but the filter compares it with text",),
+        "the field 'sheets' holds numbers, but the filter compares it with text",
     ),
     (
         {"labels": {"$contains": True}},
-        ("the field 'labels' holds text and numbers, but the filter compares it with",),
+        "the field 'labels' holds text and numbers, but the filter compares it with",
     ),
-    ({"$or": [{"founded": 2024}, {"founded": "2024"}]}, ()),  # it matches
-    ({"founded": "2023", "sheets": {"$exists": True}}, ()),
-    ({"founded": {"$in": [2023, "2023"]}}, ()),  # one of the kinds is right
-    ({"labels": 2}, ()),
+    ({"$or": [{"founded": 2024}, {"founded": "2024"}]},),  # it matches
+    ({"founded": "2023", "sheets": {"$exists": True}},),
+    ({"founded": {"$in": [2023, "2023"]}},),  # one of the kinds is right
+    ({"labels": 2},),
 ]
 """Filters, and how the notes on them begin."""
 
@@ -310,10 +308,11 @@ ANY_TEXT = (
 )  # fmt: skip
 
 
-async def text_ids(store: Store, text: str, where: Filter | None = None) -> list[str]:
+async def text_ids(store: Store, text: str | TextQuery, where: Filter | None = None) -> list[str]:
     """Ids of the documents that a text search finds, best first."""
     async with store.view(where or And()) as view:
-        return await _ids(view, await view.text(text_query(text, view.languages), k=10))
+        query = text_query(text, view.languages) if isinstance(text, str) else text
+        return await _ids(view, await view.text(query, k=10))
 
 
 async def semantic_ids(store: Store, text: str, where: Filter | None = None) -> list[str]:
@@ -367,7 +366,7 @@ class StoreContract:
         kinds = Document(id="kinds", text="A text.", metadata={**metadata, "a": {"b": 1}})
         topics = Document(collection="handbooks", text=".", metadata={"topic": ["dogs", "oaks"]})
         await store.write(await entries([kinds, topics]))
-        for where, starts in FILTER_NOTES:
+        for where, *starts in FILTER_NOTES:
             async with store.view(parse_filter(where)) as view:
                 assert len(view.filter_notes) == len(starts), where
                 assert all(map(str.startswith, view.filter_notes, starts)), where
@@ -560,9 +559,8 @@ class StoreContract:
             await store.write(await entries(documents))
             async with store.view(And()) as view:
                 assert list(view.languages) == ["en", "de", None]
-                for term, expected in (("marsh", ["short"]), ("baum", ["kurz"]), ("marshes", [])):
-                    hits = await view.text(TextQuery(((Term(term),),)), k=9)
-                    assert await _ids(view, hits) == expected
+            for term, expected in (("marsh", ["short"]), ("baum", ["kurz"]), ("marshes", [])):
+                assert await text_ids(store, TextQuery(((Term(term),),))) == expected
             stored = await store.get("default", "short")
             assert stored is not None
             assert stored.language is None
@@ -673,20 +671,14 @@ class StoreContract:
         self, store: Store, where: Filter, gone: list[str]
     ) -> None:
         assert sorted(await store.delete(where)) == gone
-        documents = [document for document in DOCUMENTS if not matches(where, document)]
-        assert (await store.info()).documents == len(documents)
-        remaining = {(item.collection, item.id) for item in documents}
-        for text in ("dog truffles", "writing connection"):
-            async with store.view(And()) as view:
-                (vector,) = await EMBEDDER.embed([text], role="query")
-                for hits in (
-                    await view.text(text_query(text, view.languages), k=50),
-                    await view.semantic(vector, k=50),
-                ):
-                    passages = await view.passages(hits.keys)
-                    assert len(passages) == len(hits)
-                    names = {(item.document.collection, item.document.id) for item in passages}
-                    assert names <= remaining
+        remaining = {item.ref for item in DOCUMENTS if not matches(where, item)}
+        assert (await store.info()).documents == len(remaining)
+        async with store.view(And()) as view:
+            query = text_query("dog truffles writing connection", view.languages)
+            for keys in ((await view.text(query, k=50)).keys, await _keys(view)):
+                passages = await view.passages(keys)
+                assert len(passages) == len(keys)
+                assert {item.document.ref for item in passages} <= remaining
 
     async def test_vectors_of_another_model_are_refused(self, store: Store) -> None:
         good = await entry(Document(id="new", text="New."))
@@ -742,7 +734,6 @@ class StoreContract:
             document.model_copy(update={"id": str(number)})
             for number, document in enumerate(documents)
         ]
-        (vector,) = await EMBEDDER.embed(["some text"], role="query")
         query = TextQuery(((Term("text"),),))
         async with self.make() as store:
             await store.write(await entries(named))
@@ -752,9 +743,8 @@ class StoreContract:
                 allowed = {
                     item.id for item in named if matches(where, item, CHUNKER.chunk(item)[0])
                 }
-                async with store.view(where) as view:
-                    assert set(await _ids(view, await view.semantic(vector, k=10))) == allowed
-                    assert set(await _ids(view, await view.text(query, k=10))) == allowed
+                assert set(await semantic_ids(store, "some text", where)) == allowed
+                assert set(await text_ids(store, query, where)) == allowed
 
     async def test_hidden_words_correct_nothing(self, store: Store) -> None:
         """As if the documents that the filter leaves out were not there."""
@@ -796,8 +786,7 @@ class StoreContract:
             for chunk, vector in zip(each.chunks, each.vectors, strict=True)
         }
         async with store.view(And()) as view:
-            (query,) = await EMBEDDER.embed(["any"], role="query")
-            keys = (await view.semantic(query, k=50)).keys
+            keys = await _keys(view)
             passages = await view.passages(keys)
             expected = np.array([vectors[passage.chunk.id] for passage in passages])
             np.testing.assert_array_equal(await view.vectors(keys), expected)
@@ -839,8 +828,7 @@ class StoreContract:
         """Also on one between its first and its last."""
         pages = tuple(Page(number=n, start=4 * n - 4, end=4 * n) for n in (1, 2, 3))
         await store.write([await entry(Document(text="one two six ", pages=pages))])
-        async with store.view(In("page", (page, 99))) as view:
-            assert len(await view.text(text_query("two", view.languages), k=9)) == count
+        assert len(await text_ids(store, "two", In("page", (page, 99)))) == count
 
     @pytest.mark.parametrize("chunker", ["page:8/0", "recursive:8/2", "parent-child:24/8/0"])
     async def test_neighbours_are_those_of_the_oracle(self, chunker: str) -> None:
@@ -958,9 +946,7 @@ class StoreContract:
         match: Match = Word(("dog",))
         for _ in range(40):
             match = Without(Either((Every((Prefix("x"), Word(("nobody",)))), Without(match))))
-        async with store.view(And()) as view:
-            hits = await view.text(TextQuery((), match), k=EVERYTHING)
-            assert set(await _names(view, hits.keys)) == {"dog", "truffle"}
+        assert set(await text_ids(store, TextQuery((), match))) == {"dog", "truffle"}
 
     async def test_rarities_are_exact(self, store: Store) -> None:
         oracle = await oracle_of()
@@ -985,7 +971,7 @@ class StoreContract:
             assert await _everything(view) == everything
 
     async def test_sources_come_whole(self, store: Store) -> None:
-        names = [(item.collection, item.id) for item in reversed(DOCUMENTS)]
+        names = [item.ref for item in reversed(DOCUMENTS)]
         async with store.view(Eq("document_id", "ru")) as view:
             refs = [names[0], ("default", "nobody"), *names[1:], ("'", '"')]
             assert await view.sources(refs) == list(reversed(DOCUMENTS))
@@ -1064,10 +1050,9 @@ async def _names(view: View, keys: ChunkKeys) -> list[str]:
 async def _seen(store: Store, where: Filter) -> tuple[list[str], list[str]]:
     """Ids of the documents that match, and texts of the chunks that a search finds."""
     documents = [document.id async for document in store.documents(where)]
-    (vector,) = await EMBEDDER.embed(["oak"], role="query")
     async with store.view(where) as view:
-        hits = await view.semantic(vector, k=50)
-        return documents, sorted(item.chunk.text for item in await view.passages(hits.keys))
+        passages = await view.passages(await _keys(view))
+        return documents, sorted(item.chunk.text for item in passages)
 
 
 async def _ids(view: View, hits: Hits) -> list[str]:

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from itertools import pairwise
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from lagotto import filters
 from lagotto.documents import Block, Document, Heading, Page, Span
-from lagotto.filters import (
-    And,
-    Contains,
-    Eq,
-    Exists,
-    Filter,
-    Gt,
-    Gte,
-    In,
-    Lt,
-    Lte,
-    Ne,
-    Not,
-    NotIn,
-    Operand,
-    Or,
-)
+from lagotto.filters import Filter, Operand
 
 SLOW = settings(
     suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow], deadline=None
@@ -137,23 +124,26 @@ def _leaves(name: str) -> st.SearchStrategy[Filter]:
     operand = OPERANDS.get(name, st.one_of(SCALARS, DATES))
     ordered = operand.filter(lambda value: not isinstance(value, bool))
     several = st.lists(st.none() | operand, max_size=3)
-    kinds: list[st.SearchStrategy[Filter]] = [
-        *(st.builds(node, st.just(name), st.none() | operand) for node in (Eq, Ne)),
-        *(st.builds(node, st.just(name), ordered) for node in (Gt, Gte, Lt, Lte)),
-        *(st.builds(node, st.just(name), several) for node in (In, NotIn)),
-        st.just(Exists(name)),
-    ]
+    operands: dict[st.SearchStrategy[Any], Sequence[Callable[..., Filter]]] = {
+        st.none() | operand: (filters.Eq, filters.Ne),
+        ordered: (filters.Gt, filters.Gte, filters.Lt, filters.Lte),
+        several: (filters.In, filters.NotIn),
+    }
     if name != "created_at":
-        kinds.append(st.builds(Contains, st.just(name), operand))
+        operands[operand] = (filters.Contains,)
+    kinds: list[st.SearchStrategy[Filter]] = [
+        st.builds(node, st.just(name), each) for each, nodes in operands.items() for node in nodes
+    ]
+    kinds.append(st.just(filters.Exists(name)))
     return st.one_of(kinds)
 
 
 def _combined(inner: st.SearchStrategy[Filter]) -> st.SearchStrategy[Filter]:
     several = st.lists(inner, max_size=3)
     return st.one_of(
-        several.map(lambda parts: And(*parts)),
-        several.map(lambda parts: Or(*parts)),
-        inner.map(Not),
+        several.map(lambda parts: filters.And(*parts)),
+        several.map(lambda parts: filters.Or(*parts)),
+        inner.map(filters.Not),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -12,7 +13,9 @@ import pytest
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import make_url
 
+from lagotto.stores.base import View
 from lagotto.stores.postgres.database import BUSY_TIMEOUT, ReadTransaction
+from lagotto.stores.postgres.native import PostgresNative
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.stores.sql.view import SqlView
 from tests.servers.postgres import PostgresServer, contrib_folder
@@ -91,6 +94,21 @@ def own_database(server_url: str) -> Iterator[str]:
             yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
         finally:
             connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+
+
+def sql(location: str, *statements: str, **values: object) -> list[tuple[Any, ...]]:
+    """Run statements, each in a transaction of its own; the rows of the last one."""
+    with psycopg.connect(location, autocommit=True) as connection:
+        for statement in statements:
+            cursor = connection.execute(statement, values or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def native_of(view: View) -> PostgresNative:
+    """What only the server can do, for one view."""
+    assert isinstance(view, SqlView)
+    assert view.native is not None
+    return view.native
 
 
 def reader_of(view: SqlView) -> ReadTransaction:

@@ -21,19 +21,18 @@ from lagotto.errors import (
 )
 from lagotto.stores.base import Entry
 from lagotto.stores.postgres import database
-from lagotto.stores.postgres.database import WRITER, PoolSettings, parse_location
+from lagotto.stores.postgres.database import WRITER, parse_location
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.stores.registry import create_store
 from lagotto.testing.stores import DOCUMENTS, entries, entry, text_ids
-from tests.stores.postgres.schemas import opened, own_database, own_schema, schema_of
+from tests.stores.postgres.schemas import opened, own_database, own_schema, schema_of, sql
 
 
 @pytest.fixture
 def guest(server_url: str, location: str, visitor: str) -> str:
     """The address for somebody who may read the tables that will be made there."""
     grant = f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema_of(location)} GRANT SELECT ON TABLES"
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f"{grant} TO guest")
+    sql(server_url, f"{grant} TO guest")
     return visitor
 
 
@@ -69,15 +68,16 @@ def test_a_password_is_not_shown(location: str) -> None:
 @pytest.mark.parametrize(
     ("options", "settings"),
     [
-        ("", PoolSettings(8, 40, 30)),
-        ("?pool_size=20&pool_timeout=0.5", PoolSettings(20, 40, 0.5)),
-        ("?pool_size=50", PoolSettings(50, 50, 30)),
-        ("?max_connections=100", PoolSettings(8, 100, 30)),
+        ("", (8, 32, 30)),
+        ("?pool_size=20&pool_timeout=0.5", (20, 20, 0.5)),
+        ("?pool_size=50", (50, 0, 30)),
+        ("?max_connections=100", (8, 92, 30)),
     ],
 )
-def test_pool_settings(options: str, settings: PoolSettings) -> None:
+def test_pool_settings(options: str, settings: tuple[int, int, float]) -> None:
     address = parse_location(f"postgresql://host/kb{options}")
-    assert address.pool == settings
+    names = ("pool_size", "max_overflow", "pool_timeout")
+    assert address.pool == dict(zip(names, settings, strict=True))
     assert address.url.query == {"connect_timeout": "10"}
 
 
@@ -113,8 +113,7 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_tables_of_somebody_else(location: str) -> None:
-    with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute("CREATE TABLE document (id int)")
+    sql(location, "CREATE TABLE document (id int)")
     with pytest.raises(NotABaseError, match="search_path"):
         await PostgresStore(location).open()
 
@@ -128,15 +127,13 @@ async def test_tables_of_somebody_else(location: str) -> None:
 )
 @pytest.mark.usefixtures("store")
 async def test_a_base_of_another_version(location: str, change: str, problem: str) -> None:
-    with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute(f"UPDATE setting SET {change} WHERE name = 'schema'")
+    sql(location, f"UPDATE setting SET {change} WHERE name = 'schema'")
     with pytest.raises(NotABaseError, match=problem):
         await PostgresStore(location).open()
 
 
 async def test_a_base_that_is_dropped_meanwhile(store: PostgresStore, location: str) -> None:
-    with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute("DROP TABLE chunk CASCADE")
+    sql(location, "DROP TABLE chunk CASCADE")
     with pytest.raises(NotABaseError, match="chunk"):
         await store.info()
 

@@ -6,7 +6,7 @@ import pytest
 
 from lagotto.base.blocking import KnowledgeBase
 from lagotto.errors import ConfigError
-from lagotto.stores.registry import create_store
+from lagotto.stores.postgres.store import PostgresStore
 from tests.stores.postgres.schemas import own_schema
 from tests.test_hostile_arguments import (
     filled,
@@ -28,10 +28,6 @@ def base(server_url: str) -> Iterator[KnowledgeBase]:
         yield from filled(location)
 
 
-async def test_the_store_itself_names_the_argument(server_url: str) -> None:
-    with own_schema(server_url) as location:
-        store = create_store(location)
-        await store.open()
-        with pytest.raises(ConfigError, match="not valid Unicode text"):
-            await store.get("default", "\ud800")
-        await store.close()
+async def test_the_store_itself_names_the_argument(store: PostgresStore) -> None:
+    with pytest.raises(ConfigError, match="not valid Unicode text"):
+        await store.get("default", "\ud800")

@@ -17,7 +17,7 @@ from lagotto.stores.postgres import database
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import DOCUMENTS, entries, text_ids
-from tests.stores.postgres.schemas import reader_of
+from tests.stores.postgres.schemas import opened, reader_of, sql
 
 LIMIT = "SELECT 1000 * extract(epoch FROM current_setting('statement_timeout')::interval)::float8"
 
@@ -41,11 +41,8 @@ def with_options(location: str, **options: str) -> str:
 
 def at_work(location: str, query: str) -> list[str]:
     """The states of connections whose last statement was `query`."""
-    with psycopg.connect(location) as connection:
-        rows = connection.execute(
-            "SELECT state FROM pg_stat_activity WHERE query = %s", [query]
-        ).fetchall()
-    return [state for (state,) in rows]
+    asked = "SELECT state FROM pg_stat_activity WHERE query = %(query)s"
+    return [state for (state,) in sql(location, asked, query=query)]
 
 
 async def until_at_work(location: str, query: str) -> None:
@@ -63,14 +60,13 @@ class TestDeadline:
 
     async def test_a_shorter_limit_of_the_server_stays(self, location: str) -> None:
         option = make_url(location).query["options"]
-        store = PostgresStore(with_options(location, options=f"{option} -cstatement_timeout=7s"))
-        await store.open()
-        assert await limit_of_a_view(store) == 7_000
-        async with cancel_scope(RequestContext(timeout=50)):
+        place = with_options(location, options=f"{option} -cstatement_timeout=7s")
+        async with opened(place) as store:
             assert await limit_of_a_view(store) == 7_000
-        async with cancel_scope(RequestContext(timeout=5)):
-            assert 0 < await limit_of_a_view(store) <= 1000 * (5 + database.SLACK) < 7_000
-        await store.close()
+            async with cancel_scope(RequestContext(timeout=50)):
+                assert await limit_of_a_view(store) == 7_000
+            async with cancel_scope(RequestContext(timeout=5)):
+                assert 0 < await limit_of_a_view(store) <= 1000 * (5 + database.SLACK) < 7_000
 
     async def test_one_that_is_far_away(self, store: PostgresStore) -> None:
         async with cancel_scope(RequestContext(timeout=10**8)):
@@ -122,9 +118,8 @@ class TestCalledOff:
         query = "SELECT pg_sleep(601)"
         task = asyncio.create_task(sleep(store, query))
         await until_at_work(location, query)
-        with psycopg.connect(location) as connection:
-            cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = %s"
-            connection.execute(cancel, [query])
+        cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query = %(query)s"
+        sql(location, cancel, query=query)
         with pytest.raises(StoreBusyError, match="user request"):
             await task
 
@@ -162,15 +157,13 @@ async def narrow(location: str) -> AsyncIterator[AsyncKnowledgeBase]:
 class TestPool:
     async def test_more_than_it_has_wait_in_vain(self, location: str) -> None:
         place = with_options(location, pool_size="1", max_connections="2", pool_timeout="0.1")
-        store = PostgresStore(place)
-        await store.open()
-        await store.write(await entries())
-        async with store.view(And()), store.view(And()):
-            with pytest.raises(StoreBusyError, match=r"in use.*max_connections"):
-                await text_ids(store, "dog")
-            assert (await store.info()).documents == len(DOCUMENTS)
-        assert await text_ids(store, "Romagna") == ["dog"]
-        await store.close()
+        async with opened(place) as store:
+            await store.write(await entries())
+            async with store.view(And()), store.view(And()):
+                with pytest.raises(StoreBusyError, match=r"in use.*max_connections"):
+                    await text_ids(store, "dog")
+                assert (await store.info()).documents == len(DOCUMENTS)
+            assert await text_ids(store, "Romagna") == ["dog"]
 
     async def test_searches_that_ask_meanwhile_do_not_wait_for_one_another(
         self, narrow: AsyncKnowledgeBase

@@ -21,8 +21,8 @@ from lagotto.retrieval.recall import listed
 from lagotto.stores.base import HybridQuery, Scale
 from lagotto.stores.postgres import vector_index
 from lagotto.stores.postgres.native import PostgresNative
-from lagotto.stores.sql.view import SqlView
 from lagotto.testing.hash_embedder import HashEmbedder
+from tests.stores.postgres.schemas import native_of
 
 WORDS = (
     "truffle", "dog", "oak", "hazel", "water", "smell", "root", "lake", "deep", "old", "trained",
@@ -175,8 +175,7 @@ async def test_scores_are_fused_as_everywhere(
         words = tuple((Term(word, 1.0), Term(word[:-1], 0.5)) for word in query.split())
         asked = both_legs(vector, TextQuery(words), scale=scale, fill=fill)
         async with base.store.view(And()) as view:
-            assert view.native is not None
-            found = await view.native.hybrid(asked)
+            found = await native_of(view).hybrid(asked)
         assert found is not None
         legs: dict[Leg, LegScores] = {
             "semantic": listed(found.semantic, found.keys, rest=found.semantic_scores),
@@ -191,13 +190,12 @@ async def test_the_best_passages_come_along(base: AsyncKnowledgeBase) -> None:
     (vector,) = await EMBEDDER.embed(["dog lake"], role="query")
     text = TextQuery(((Term("dog"),), (Term("lake"),)))
     async with base.store.view(And()) as view:
-        assert isinstance(view, SqlView)
-        assert view.native is not None
-        found = await view.native.hybrid(both_legs(vector, text, scale="absolute", fill=True))
+        found = await native_of(view).hybrid(both_legs(vector, text, scale="absolute", fill=True))
         assert found is not None
         best = found.keys[np.argsort(-found.fused)[:5]]
-        assert set(best.tolist()) <= view.native.prefetched.keys()
-        assert len(view.native.prefetched) < len(found.keys)
+        prefetched = native_of(view).prefetched
+        assert set(best.tolist()) <= prefetched.keys()
+        assert len(prefetched) < len(found.keys)
         brought = await view.passages(best)
     async with base.store.view(And()) as view:
         assert brought == await view.passages(best)

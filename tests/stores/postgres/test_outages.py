@@ -8,9 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from uuid import uuid4
 
-import psycopg
 import pytest
-from psycopg.sql import SQL, Identifier
 
 from lagotto.base.ingest import BATCH_DOCUMENTS, Progress
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
@@ -23,7 +21,7 @@ from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.stores import DOCUMENTS, entries, entry, text_ids
 from tests.counting import CountingEmbedder
 from tests.servers.postgres import PostgresServer
-from tests.stores.postgres.schemas import in_schema, opened, server_to_stop
+from tests.stores.postgres.schemas import in_schema, opened, schema_of, server_to_stop, sql
 
 FILES = 6 * BATCH_DOCUMENTS
 LATE_ENOUGH = 4 * BATCH_DOCUMENTS
@@ -56,8 +54,7 @@ def server() -> Iterator[PostgresServer]:
 def location(server: PostgresServer) -> str:
     """An empty schema of it."""
     name = f"test_{uuid4().hex[:12]}"
-    with psycopg.connect(server.url(), autocommit=True) as connection:
-        connection.execute(f'CREATE SCHEMA "{name}"')
+    sql(server.url(), f"CREATE SCHEMA {name}")
     return in_schema(server.url(), name)
 
 
@@ -199,10 +196,8 @@ async def test_a_base_restored_while_the_server_runs(location: str, store: Postg
     """As from a dump: the number of its state comes a second time, its token does not."""
     await store.write([await entry(Document(id="lost", text="A lost dog.", title="x"))])
     assert await text_ids(store, "dog", Eq("title", "x")) == ["lost"]
-    with psycopg.connect(location, autocommit=True) as connection:
-        (schema,) = connection.execute("SELECT current_schema()").fetchone() or ("",)
-        connection.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(schema)))
-        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
+    schema = schema_of(location)
+    sql(location, f"DROP SCHEMA {schema} CASCADE", f"CREATE SCHEMA {schema}")
     async with opened(location) as restored:
         await restored.write([await entry(Document(id="a", text="A dog."))])
         await restored.write([await entry(Document(id="b", text="Another dog.", title="x"))])

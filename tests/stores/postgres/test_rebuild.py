@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-import psycopg
 import pytest
 
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
@@ -21,7 +20,7 @@ from lagotto.testing.rebuild import (
     fresh_answers,
     hashed,
 )
-from tests.stores.postgres.schemas import own_database, own_schema
+from tests.stores.postgres.schemas import own_database, own_schema, sql
 
 
 class TestRebuild(RebuildContract):
@@ -46,15 +45,14 @@ async def test_nothing_is_left_of_former_generations(
             assert await answers(base) == await fresh_answers(
                 {"embedder": "hashed:new/16"}, DOCUMENTS
             )
-        with psycopg.connect(location) as connection:
-            for table in ("chunk_set", "chunk", "embedding", "segment", "posting", "indexed"):
-                found = connection.execute(f"SELECT DISTINCT generation FROM {table}")
-                assert found.fetchall() == [(2,)], table
-            made = connection.execute(
-                "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() "
-                "AND indexname LIKE 'embedding_graph%' UNION SELECT conname FROM pg_constraint "
-                "WHERE conrelid = 'embedding'::regclass AND contype = 'c' ORDER BY 1"
-            ).fetchall()
+        for table in ("chunk_set", "chunk", "embedding", "segment", "posting", "indexed"):
+            assert sql(location, f"SELECT DISTINCT generation FROM {table}") == [(2,)], table
+        made = sql(
+            location,
+            "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() "
+            "AND indexname LIKE 'embedding_graph%' UNION SELECT conname FROM pg_constraint "
+            "WHERE conrelid = 'embedding'::regclass AND contype = 'c' ORDER BY 1",
+        )
         assert made == [("dimension_of_generation_2",), ("embedding_graph_2",)]
 
 
@@ -62,12 +60,11 @@ async def test_rights_are_kept(location: str) -> None:
     EMBEDDERS.register("hashed", hashed)
     async with AsyncKnowledgeBase(location, **OLD) as base:
         await base.add(*DOCUMENTS[:3])
-        with psycopg.connect(location, autocommit=True) as connection:
-            connection.execute("GRANT SELECT ON document, chunk TO pg_monitor")
-            await base.rebuild(embedder="hashed:new/32")
-            rights = "SELECT has_table_privilege('pg_monitor', %s, 'SELECT')"
-            for table, expected in (("document", True), ("chunk", True), ("setting", False)):
-                assert connection.execute(rights, (table,)).fetchone() == (expected,)
+        sql(location, "GRANT SELECT ON document, chunk TO pg_monitor")
+        await base.rebuild(embedder="hashed:new/32")
+        for table, expected in (("document", True), ("chunk", True), ("setting", False)):
+            rights = f"SELECT has_table_privilege('pg_monitor', '{table}', 'SELECT')"
+            assert sql(location, rights) == [(expected,)]
 
 
 async def test_a_rebuild_repairs_what_a_check_advises_it_for(location: str) -> None:
@@ -77,10 +74,9 @@ async def test_a_rebuild_repairs_what_a_check_advises_it_for(location: str) -> N
         await base.add(*DOCUMENTS)
         before = await answers(base)
         await base.retrieve("dogs", prefs=native)  # builds the index of words
-        with psycopg.connect(location, autocommit=True) as connection:
-            connection.execute("UPDATE segment SET chunks = chunks - 1")
-            connection.execute("DELETE FROM chunk_text WHERE chunk_key % 2 = 0")
-            connection.execute("DELETE FROM chunk_words WHERE chunk_key % 2 = 0")
+        sql(location, "UPDATE segment SET chunks = chunks - 1")
+        sql(location, "DELETE FROM chunk_text WHERE chunk_key % 2 = 0")
+        sql(location, "DELETE FROM chunk_words WHERE chunk_key % 2 = 0")
         advised = {item.advice for item in await base.store.check() if item.level != "ok"}
         assert advised == {"run `lagotto rebuild`"}
         await base.rebuild()

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from lagotto.documents import Document
 from lagotto.stores.postgres.schema import discard_if_empty, is_missing
 from lagotto.testing.stores import entry
 from tests.cli.running import run
-from tests.stores.postgres.schemas import opened, own_database
+from tests.stores.postgres.schemas import opened, own_database, sql
 
 
 @pytest.fixture
@@ -22,9 +21,8 @@ def database(server_url: str) -> Iterator[str]:
 
 
 def tables(database: str) -> set[str]:
-    with psycopg.connect(database) as connection:
-        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
-        return {name for (name,) in found}
+    found = sql(database, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    return {name for (name,) in found}
 
 
 def test_a_command_that_fails_leaves_no_tables(database: str, tmp_path: Path) -> None:
@@ -66,9 +64,8 @@ def test_a_base_that_was_there_before_is_kept(database: str, tmp_path: Path) -> 
 async def test_chunks_of_schema_1_have_no_context(database: str) -> None:
     async with opened(database) as store:
         await store.write([await entry(Document(id="a", text="Oaks grow here."))])
-    with psycopg.connect(database) as connection:
-        connection.execute("ALTER TABLE chunk DROP COLUMN context")
-        connection.execute("UPDATE setting SET value = '1' WHERE name = 'schema'")
+    sql(database, "ALTER TABLE chunk DROP COLUMN context")
+    sql(database, "UPDATE setting SET value = '1' WHERE name = 'schema'")
     async with opened(database) as store:
         await store.write([await entry(Document(id="b", text="Hazels grow here."))])
         (chunk,) = await store.chunks("default", "a")

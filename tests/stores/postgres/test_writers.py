@@ -22,7 +22,7 @@ from lagotto.stores.postgres import database, text_index
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.stores import entries, entry, text_ids
 from tests.base.ingest.test_vector_reuse import ReuseContract
-from tests.stores.postgres.schemas import opened, reader_of
+from tests.stores.postgres.schemas import opened, reader_of, sql
 from tests.stores.postgres.text_index.test_text_index import assert_same_texts, documents
 
 WRITER = """
@@ -62,9 +62,7 @@ async def main(location, name):
 asyncio.run(main(*sys.argv[1:]))
 """
 
-COUNTED = """
-SELECT chunks, terms FROM indexed
-"""
+COUNTED = "SELECT chunks, terms FROM indexed"
 RECOUNTED = "SELECT count(*), coalesce(sum(length), 0) FROM chunk_terms"
 WITHOUT_TERM = """
 SELECT count(*) FROM posting WHERE NOT EXISTS (SELECT 1 FROM term WHERE text = posting.term)
@@ -115,9 +113,8 @@ async def search_all_the_time(store: PostgresStore) -> None:
 async def assert_whole(store: PostgresStore, location: str) -> None:
     """The base is as one that was made of its documents in one go."""
     assert "problem" not in [finding.level for finding in await store.check()]
-    with psycopg.connect(location) as connection:
-        assert connection.execute(COUNTED).fetchone() == connection.execute(RECOUNTED).fetchone()
-        assert connection.execute(WITHOUT_TERM).fetchone() == (0,)
+    assert sql(location, COUNTED) == sql(location, RECOUNTED)
+    assert sql(location, WITHOUT_TERM) == [(0,)]
     oracle = MemoryStore()
     stored = [await store.get("default", item.id) async for item in store.documents(And())]
     await oracle.write(await entries([document for document in stored if document]))
@@ -215,20 +212,15 @@ async def test_who_writes_many_documents_has_the_base_to_himself(
 
 
 async def test_who_finds_somebody_merging_leaves_it_to_him(location: str) -> None:
-    def segments() -> int:
-        with psycopg.connect(location) as connection:
-            (row,) = connection.execute("SELECT count(*) FROM segment").fetchall()
-        return int(row[0])
-
     lock = f"SELECT pg_advisory_xact_lock({database.MERGER}, current_schema()::regnamespace::int)"
     async with opened(location) as store:
         with psycopg.connect(location) as somebody:
             somebody.execute(lock)
             for document in documents(9):
                 await store.write([await entry(document)])
-            assert segments() == 9
+            assert sql(location, "SELECT count(*) FROM segment") == [(9,)]
         await store.write([await entry(documents(10)[9])])
-        assert segments() < 9
+        assert sql(location, "SELECT count(*) < 9 FROM segment") == [(True,)]
         await assert_whole(store, location)
 
 
@@ -245,8 +237,7 @@ async def test_a_term_that_somebody_is_about_to_use_is_not_dropped(
             slow = asyncio.create_task(store.write([again]))
             await waiting(location, "transactionid")
             assert await other.delete(Gte("number", 7)) == ["figs"]
-            with psycopg.connect(location) as connection:
-                assert connection.execute("SELECT count(*) FROM gone").fetchone() == (0,)
+            assert sql(location, "SELECT count(*) FROM gone") == [(0,)]
             done()
             await slow
         assert await text_ids(store, "figs") == ["more"]
@@ -277,9 +268,8 @@ def somebody_adds(location: str, term: str) -> Iterator[Callable[[], None]]:
 async def waiting(location: str, kind: str, *, count: int = 1) -> None:
     """Wait until somebody waits for a lock of a kind, or several do."""
     asked = f"SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = '{kind}'"
-    with psycopg.connect(location, autocommit=True) as connection:
-        while connection.execute(asked).fetchone() != (count,):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    while sql(location, asked) != [(count,)]:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
 
 
 class TestReuse(ReuseContract):

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from selectors import EVENT_READ, DefaultSelector
-from typing import Any, LiteralString, NamedTuple, TypeVar
+from typing import Any, Literal, LiteralString, NamedTuple, TypeVar
 
 import numpy as np
 import psycopg
@@ -131,13 +131,13 @@ class Servers(NamedTuple):
 
 @asynccontextmanager
 async def single_connection(
-    address: Address, *, autocommit: bool = False
+    address: Address, isolation_level: Literal["READ COMMITTED", "AUTOCOMMIT"] = "READ COMMITTED"
 ) -> AsyncIterator[AsyncConnection]:
     """A connection of its own that may write; it is closed after use, which releases its locks."""
     options = {"target_session_attrs": "read-write"}
-    engine = create_async_engine(address.url, poolclass=NullPool, connect_args=options)
-    if autocommit:
-        engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+    engine = create_async_engine(
+        address.url, poolclass=NullPool, connect_args=options, isolation_level=isolation_level
+    )
     with postgres_errors(address.location):
         async with engine.connect() as connection:
             yield connection
@@ -155,10 +155,8 @@ def _pool(address: Address, session: str) -> AsyncEngine:
     """A pool of connections on which the vector type is registered."""
     engine = create_async_engine(
         address.url,
-        pool_size=address.pool.size,
-        max_overflow=address.pool.most - address.pool.size,
-        pool_timeout=address.pool.timeout,
         connect_args={"target_session_attrs": session},
+        **address.pool,
     )
     event.listen(engine.sync_engine, "connect", _prepare)
 
@@ -203,21 +201,13 @@ _SEVERAL = re.compile(
 )
 
 
-class PoolSettings(NamedTuple):
-    """Connections kept open, the most there may be, and seconds to wait for one."""
-
-    size: int
-    most: int
-    timeout: float
-
-
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a base is: the form for messages, the driver's URL, and the pool settings."""
+    """Where a base is: the form for messages, the driver's URL, and SQLAlchemy's pool settings."""
 
     location: str
     url: URL = field(repr=False)
-    pool: PoolSettings
+    pool: Mapping[str, Any]
 
     @property
     def has_several_hosts(self) -> bool:
@@ -276,7 +266,7 @@ def _parsed(location: str) -> URL:
     return url.set(drivername="postgresql")
 
 
-def _pool_settings(settings: Mapping[str, str]) -> PoolSettings:
+def _pool_settings(settings: Mapping[str, str]) -> dict[str, Any]:
     size = _number(settings, "pool_size", KEPT_OPEN, least=1)
     usual, least = max(MOST_CONNECTIONS, size), max(FEWEST_CONNECTIONS, size)
     most = _number(settings, "max_connections", usual, least=least)
@@ -288,7 +278,7 @@ def _pool_settings(settings: Mapping[str, str]) -> PoolSettings:
         raise ConfigError(
             f"pool_timeout is {settings['pool_timeout']!r}; give a number of seconds above 0"
         )
-    return PoolSettings(size, most, timeout)
+    return {"pool_size": size, "max_overflow": most - size, "pool_timeout": timeout}
 
 
 def _number(settings: Mapping[str, str], name: str, otherwise: int, *, least: int) -> int:
@@ -550,11 +540,6 @@ class VectorParameter:
 
     numbers: NDArray[np.float32]
 
-    @classmethod
-    def of_bytes(cls, stored: bytes) -> VectorParameter:
-        """The vector that a row stores as little-endian float32."""
-        return cls(np.frombuffer(stored, "<f4"))
-
     def encoded(self) -> bytes:
         """In pgvector's binary format."""
         return struct.pack(">hh", len(self.numbers), 0) + self.numbers.astype(">f4").tobytes()
@@ -633,7 +618,7 @@ _COPIED: Mapping[type[TypeEngine[Any]], tuple[str, Callable[[Any], object]]] = {
     sqlalchemy.LargeBinary: ("bytea", bytes),
     Number: ("numeric", Decimal),
     Instant: ("timestamptz", datetime.fromisoformat),
-    StoredVector: ("bytea", lambda stored: VectorParameter.of_bytes(stored).encoded()),
+    StoredVector: ("bytea", lambda row: VectorParameter(np.frombuffer(row, "<f4")).encoded()),
 }
 """How values of a column are copied: the server's type, and what psycopg is given."""
 

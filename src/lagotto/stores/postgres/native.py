@@ -95,9 +95,8 @@ _HAS_CONFIG: LiteralString = """
 SELECT EXISTS (
     SELECT 1 FROM pg_ts_config AS c JOIN pg_namespace AS n ON n.oid = cfgnamespace,
         parse_ident(%(name)s) AS path
-    WHERE cfgname = path[array_upper(path, 1)]
-        AND CASE WHEN array_length(path, 1) = 1 THEN pg_ts_config_is_visible(c.oid)
-            ELSE nspname = path[1] END
+    WHERE path = ARRAY[nspname::text, cfgname::text]
+        OR path = ARRAY[cfgname::text] AND pg_ts_config_is_visible(c.oid)
 )
 """
 
@@ -237,15 +236,13 @@ _CANDIDATE = np.dtype(
 
 BoundStatement = tuple[LiteralString, dict[str, Any]]
 
-RANK_FUNCTIONS = ("ts_rank", "ts_rank_cd")
-
 
 @dataclass(slots=True)
 class PostgresNative:
     """What only the server can do, for one view; `allowed` are the chunks that its filter leaves.
 
-    Three things: ranking by its functions, RANK_FUNCTIONS; words compared with whole texts by their
-    trigrams; both legs in one statement. `prefetched` has passages that a statement has read on
+    Three things: ranking by its functions; words compared with whole texts by their trigrams; both
+    legs in one statement. `prefetched` has passages that a statement has read on
     the way. `configs` are those of the index of words, None if the search sees a state without.
     """
 
@@ -294,7 +291,7 @@ class PostgresNative:
     async def scores(self, query: NativeQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         return (await self._score(query)).scores_of(keys, ascending=True)
 
-    async def _ranked(self, query: NativeQuery) -> tuple[LiteralString, dict[str, Any]]:
+    async def _ranked(self, query: NativeQuery) -> BoundStatement:
         """A statement for all matches with their scores, and its parameters."""
         known = self.configs or next(iter(self._new_configs), ())
         languages = await self.languages() if query.config is None else [query.config]
@@ -344,19 +341,18 @@ class PostgresNative:
         count = self.known.chunks if self.allowed is None else len(self.allowed.keys)
         if count > MOST_CHUNKS:
             return False
-        filtered = self.allowed is not None
-        parameters = self._scope()
-        ((work,),) = await self.reader.rows(_WORK + (_THESE if filtered else _ANY), parameters)
+        which, parameters = self._scope()
+        ((work,),) = await self.reader.rows(_WORK + which, parameters)
         if work > MOST_CHARACTERS:
             return False
         await self.indexes.trigrams(self.reader)
         return True
 
-    def _scope(self) -> dict[str, Any]:
-        """The parameters of _THESE or _ANY."""
+    def _scope(self) -> BoundStatement:
+        """The condition for the chunks that are allowed."""
         if self.allowed is None:
-            return {"generation": self.known.generation}
-        return {"keys": KeysParameter(self.allowed.keys)}
+            return _ANY, {"generation": self.known.generation}
+        return _THESE, {"keys": KeysParameter(self.allowed.keys)}
 
     async def search_texts(
         self, words: str, *, threshold: float, k: int, near: Sequence[str] = (), bonus: float = 0.0
@@ -367,13 +363,13 @@ class PostgresNative:
         of the text that is most like them. A text that has one of the words `near`, too, gets the
         share `bonus` of what it lacks to 1.
         """
-        parameters = {"words": storable(words), "limit": max(k, 0), **_near(near, bonus)}
-        await self.reader.rows(_THRESHOLD, {"threshold": str(threshold)})
+        self.reader.soon(_THRESHOLD, {"threshold": str(threshold)})
         # the index of trigrams knows no texts that share none
         alike = _ALIKE if threshold > 0 else ""
-        which = _ANY if self.allowed is None else _THESE
-        statement = _compared(nearer=bool(near)) + alike + which + _BEST
-        rows = await self.reader.rows(statement, parameters | self._scope())
+        compared, parameters = _compared(words, near, bonus)
+        which, scope = self._scope()
+        statement = compared + alike + which + _BEST
+        rows = await self.reader.rows(statement, {**parameters, **scope, "limit": max(k, 0)})
         keys, scores = zip(*rows, strict=True) if rows else ((), ())
         return Hits(np.array(keys, np.int64), np.array(scores, np.float32))
 
@@ -381,9 +377,9 @@ class PostgresNative:
         self, words: str, keys: ChunkKeys, *, near: Sequence[str] = (), bonus: float = 0.0
     ) -> NDArray[np.float32]:
         """How alike the text of each of `keys` is, 0 for one that is gone."""
-        parameters = {"words": storable(words), "keys": KeysParameter(keys), **_near(near, bonus)}
-        statement = _compared(nearer=bool(near)) + _THESE
-        known: dict[int, float] = dict(await self.reader.rows(statement, parameters))
+        compared, parameters = _compared(words, near, bonus)
+        parameters["keys"] = KeysParameter(keys)
+        known: dict[int, float] = dict(await self.reader.rows(compared + _THESE, parameters))
         return np.array([known.get(key, 0.0) for key in keys.tolist()], np.float32)
 
     async def hybrid(self, query: HybridQuery) -> HybridHits | None:
@@ -463,15 +459,12 @@ class PostgresNative:
         }
 
 
-def _compared(*, nearer: bool) -> LiteralString:
-    return _COMPARED.format(similarity=_NEARER if nearer else _SIMILARITY)
-
-
-def _near(words: Sequence[str], bonus: float) -> dict[str, Any]:
-    """Parameters: a pattern for any of the words, and what a text with one gains."""
-    if not words:
-        return {}
-    return {"near": rf"\m({'|'.join(map(re.escape, words))})\M", "bonus": bonus}
+def _compared(words: str, near: Sequence[str], bonus: float) -> BoundStatement:
+    """A statement for chunks, up to its condition; a text that has one of `near` gains `bonus`."""
+    parameters: dict[str, Any] = {"words": storable(words)}
+    if near:
+        parameters |= {"near": rf"\m({'|'.join(map(re.escape, near))})\M", "bonus": bonus}
+    return _COMPARED.format(similarity=_NEARER if near else _SIMILARITY), parameters
 
 
 def _hybrid_hits(joined: bytes | None) -> HybridHits:
@@ -500,7 +493,7 @@ class NativeIndexes:
     """
 
     def __init__(
-        self, *, change: Change, fresh: Callable[[], AbstractAsyncContextManager[ReadTransaction]]
+        self, change: Change, *, fresh: Callable[[], AbstractAsyncContextManager[ReadTransaction]]
     ) -> None:
         self._change = change
         self.fresh = fresh
@@ -545,6 +538,7 @@ def make_words(connection: Connection) -> Configs:
     log.info("building the index for the server's own full-text search")
     known = tuple(connection.scalars(_KNOWN))
     connection.exec_driver_sql(CREATE_WORDS)
+    put_setting(connection, SETTING, ",".join(known))
     for config in (read_config(connection), read_next(connection)):
         if config is not None:
             changes = SqlChangeLog(connection, generation=config.generation)
@@ -552,12 +546,11 @@ def make_words(connection: Connection) -> Configs:
                 chunks = changes.added_texts(start, stop)
                 texts = [(chunk.text, chunk.detected) for chunk in chunks]
                 keys = [chunk.key for chunk in chunks]
-                _add_words(connection, keys, texts, known, generation=config.generation)
+                keep_words(connection, keys, texts, generation=config.generation)
     connection.execute(text("CREATE INDEX chunk_words_by_word ON chunk_words USING gin (words)"))
     connection.execute(text("ANALYZE chunk_words"))
     for right, who in connection.execute(_RIGHTS).all():
         connection.execute(text(f"GRANT {right} ON chunk_words TO {who}"))
-    put_setting(connection, SETTING, ",".join(known))
     return known
 
 
@@ -604,18 +597,8 @@ def keep_words(
 ) -> None:
     """Add new chunks, given by their texts and languages, if the table exists."""
     known = parse_configs(setting(connection, SETTING))
-    if known and keys:
-        _add_words(connection, keys, texts, known, generation=generation)
-
-
-def _add_words(
-    connection: Connection,
-    keys: Sequence[int],
-    texts: Sequence[tuple[str, str | None]],
-    known: Configs,
-    *,
-    generation: int,
-) -> None:
+    if not (known and keys):
+        return
     beginnings = (content.encode()[:MOST_BYTES] for content, _ in texts)
     rows = {
         "keys": list(keys),

@@ -9,30 +9,24 @@ wait for each other; removed chunks are listed until a merge drops their posting
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection
+from typing import TypeVar
 from uuid import uuid4
 
 import psycopg
-from sqlalchemy import Connection, func, insert, inspect, select, text
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from lagotto.errors import NotABaseError, StoreError, StoreReadOnlyError
 from lagotto.indexes.base import text_rules
 from lagotto.stores.base import BaseConfig
-from lagotto.stores.postgres.database import (
-    BUSY_TIMEOUT,
-    EXTENSIONS,
-    PREPARER,
-    acquire_locks,
-    parse_location,
-    single_connection,
-)
+from lagotto.stores.postgres import database
 from lagotto.stores.sql import SCHEMA_VERSION, before_release, check_version, migrate
 from lagotto.stores.sql.read import setting
-from lagotto.stores.sql.tables import Counter, DocumentRow, KeyedValueRow, Tables
-from lagotto.stores.sql.write import put_config, put_setting, start_history
+from lagotto.stores.sql.tables import Tables
+from lagotto.stores.sql.write import insert_rows, put_config, put_setting, start_history
+
+T = TypeVar("T")
 
 TEXT_INDEX = ("segment", "posting", "gone", "indexed", "chunk_terms", "term")
 """The tables that are rebuilt when the rules for terms change."""
@@ -110,8 +104,8 @@ def prepare_schema(connection: Connection, location: str) -> None:
     version = schema_version(connection, location)
     if version == SCHEMA_VERSION:
         return
-    connection.execute(text(f"SELECT pg_advisory_xact_lock({PREPARER}, 0)"))
-    for name in EXTENSIONS:
+    connection.execute(text(f"SELECT pg_advisory_xact_lock({database.PREPARER}, 0)"))
+    for name in database.EXTENSIONS:
         _add_extension(connection, name, location)
     if version == 0:
         _create(connection)
@@ -141,7 +135,7 @@ def schema_version(connection: Connection, location: str) -> int:
 def _create(connection: Connection) -> None:
     Tables.metadata.create_all(connection, checkfirst=False)
     connection.exec_driver_sql(_TABLES)
-    connection.execute(insert(Counter), [{"name": name, "value": 0} for name in COUNTERS])
+    insert_rows(connection, "counter", [{"name": name, "value": 0} for name in COUNTERS])
     start_history(connection)
     put_config(connection, BaseConfig())
     put_setting(connection, "base_id", uuid4().hex)
@@ -209,9 +203,10 @@ def _add_extension(connection: Connection, name: str, location: str) -> None:
                 f"CREATE EXTENSION {name};"
             ) from exc
         version = connection.scalar(query, {"name": name})
-    if _numbers(str(version)) < _numbers(EXTENSIONS[name]):
+    needed = database.EXTENSIONS[name]
+    if _numbers(str(version)) < _numbers(needed):
         raise StoreError(
-            f"{location}: the extension {name} has version {version}, but {EXTENSIONS[name]} is "
+            f"{location}: the extension {name} has version {version}, but {needed} is "
             "needed; install a newer version on the server, then run: "
             f"ALTER EXTENSION {name} UPDATE;"
         )
@@ -227,12 +222,15 @@ _OTHERS = text(
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
     "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
 )
+_NEVER_USED = text(
+    "SELECT NOT EXISTS (SELECT FROM document) AND NOT EXISTS (SELECT FROM keyed_value) "
+    "AND NOT EXISTS (SELECT FROM counter WHERE value > 0)"
+)
 
 
 async def is_missing(location: str) -> bool:
     """Whether there is no base yet at an address; its database may not exist either."""
-    async with _connected(location) as (connection, shown):
-        return await connection.run_sync(schema_version, shown) == 0
+    return await _answer(location, schema_version) == 0
 
 
 async def discard_if_empty(location: str) -> bool:
@@ -242,32 +240,26 @@ async def discard_if_empty(location: str) -> bool:
     a connection was closed. The extensions stay: other bases of the database may use them.
     """
     for _ in range(CLOSING_CHECKS):
-        async with _connected(location) as (connection, shown):
-            discarded = await connection.run_sync(_discard, shown)
+        discarded = await _answer(location, _discard)
         if discarded is not None:
             return discarded
         await asyncio.sleep(CLOSING_PAUSE)
     return False
 
 
-@asynccontextmanager
-async def _connected(location: str) -> AsyncIterator[tuple[AsyncConnection, str]]:
-    """A transaction on a connection of its own, and the location for messages."""
-    address = parse_location(location)
-    async with single_connection(address) as connection, connection.begin():
-        yield connection, address.location
+async def _answer(location: str, question: Callable[[Connection, str], T]) -> T:
+    """An answer from a connection of its own; the question gets the location for messages, too."""
+    address = database.parse_location(location)
+    async with database.single_connection(address) as connection, connection.begin():
+        return await connection.run_sync(question, address.location)
 
 
 def _discard(connection: Connection, location: str) -> bool | None:
     """Whether the tables were dropped; None if somebody else is connected."""
-    acquire_locks(connection, None, timeout=BUSY_TIMEOUT)
+    database.acquire_locks(connection, None, timeout=database.BUSY_TIMEOUT)
     if connection.scalar(_OTHERS):
         return None
-    if schema_version(connection, location) == 0:
-        return False
-    tables = (DocumentRow, KeyedValueRow)
-    rows = [connection.scalar(select(func.count()).select_from(table)) for table in tables]
-    if connection.scalar(select(func.max(Counter.value))) or any(rows):
+    if schema_version(connection, location) == 0 or not connection.scalar(_NEVER_USED):
         return False
     connection.execute(text(f"DROP TABLE IF EXISTS {', '.join(TEXT_INDEX)}, chunk_words"))
     Tables.metadata.drop_all(connection, checkfirst=False)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from sqlalchemy import Connection, text
 
@@ -17,25 +17,11 @@ from lagotto.errors import StoreBusyError, StoreError, StoreUnavailableError
 from lagotto.filters import Filter
 from lagotto.indexes.base import REBUILD, Finding, IndexState, note, ok, problem
 from lagotto.indexes.registry import IndexChoice
+from lagotto.indexes.text_query import NativeFunction
 from lagotto.indexes.updater import delete_remote, retry_while_locked
 from lagotto.stores import base
-from lagotto.stores.postgres import text_index
-from lagotto.stores.postgres.database import (
-    BUSY_TIMEOUT,
-    REBUILDER,
-    SCHEMA,
-    Name,
-    ReadTransaction,
-    Servers,
-    acquire_locks,
-    copy_rows,
-    one_state,
-    parse_location,
-    postgres_errors,
-    set_statement_timeout,
-    single_connection,
-)
-from lagotto.stores.postgres.native import RANK_FUNCTIONS, NativeIndexes, chunks_without_words
+from lagotto.stores.postgres import database, text_index
+from lagotto.stores.postgres.native import NativeIndexes, chunks_without_words
 from lagotto.stores.postgres.schema import (
     enforce_dimension,
     forget_dimensions,
@@ -83,16 +69,15 @@ class Reserved(NamedTuple):
 
 def reserve(connection: Connection, entries: Sequence[base.Entry]) -> Reserved:
     """Take the numbers that entries need, always in this order, so that writers can't deadlock."""
-    connection.execute(_SOON)
     first = read.setting(connection, "model_id") is None
     numbers = write.number_entries(connection, entries)
-    return Reserved(numbers, text_index.take_segment_number(connection), first)
+    return Reserved(numbers, reserve_segment(connection), first)
 
 
 def reserve_segment(connection: Connection) -> int:
     """Take the number of a segment."""
     connection.execute(_SOON)
-    return text_index.take_segment_number(connection)
+    return write.take_numbers(connection, "segment", 1)
 
 
 def replace(
@@ -119,15 +104,15 @@ def replace(
     gone = _remove(connection, list(former.values()), in_order=reserved is None)
     numbers = reserved.numbers if reserved else write.number_entries(connection, entries)
     options: dict[str, Any] = {"generation": config.generation}
-    write.write_entries(connection, entries, numbers=numbers, put=copy_rows, **options)
+    write.write_entries(connection, entries, numbers=numbers, put=database.copy_rows, **options)
     if reserved:
         options["number"] = reserved.segment
     added = text_index.add_entries(connection, entries, numbers.chunks, segment, **options)
-    text_index.record_commit(connection, added={config.generation: added}, gone=gone)
+    text_index.record_commit(connection, {config.generation: added}, gone)
 
 
 def remove(
-    connection: Connection, where: Filter, names: Collection[Name], *, in_order: bool
+    connection: Connection, where: Filter, names: Collection[database.Name], *, in_order: bool
 ) -> list[str]:
     """Remove the named documents that still match; return their ids.
 
@@ -136,12 +121,12 @@ def remove(
     documents = [item for item in matching_names(connection, where) if item[1:] in names]
     if documents:
         gone = _remove(connection, [item.key for item in documents], in_order=in_order)
-        text_index.record_commit(connection, gone=gone)
+        text_index.record_commit(connection, gone)
     return [item.id for item in documents]
 
 
 def _remove(connection: Connection, keys: Sequence[int], *, in_order: bool) -> text_index.Changes:
-    """Remove documents, with what every generation has of them; how much that was.
+    """Remove documents, with what every generation has of them; what they lose.
 
     The log of the next generation needs no order: its head moves only while nobody else writes.
     """
@@ -224,15 +209,15 @@ class PostgresStore:
         *,
         text_index: str | None = None,
         vector_index: str | None = None,
-        busy_timeout: float = BUSY_TIMEOUT,
+        busy_timeout: float = database.BUSY_TIMEOUT,
     ) -> None:
         self._wanted = IndexChoice.of(text_index=text_index, vector_index=vector_index)
-        self.address = parse_location(location)
+        self.address = database.parse_location(location)
         self.location = self.address.location
         self.busy_timeout = busy_timeout
-        self._servers: Servers | None = None
+        self._servers: database.Servers | None = None
         self._new_copy_of: str | None = None
-        self._native = NativeIndexes(change=self.change, fresh=self._fresh)
+        self._native = NativeIndexes(self.change, fresh=partial(self._reader, latest=True))
         self.remote = RemoteIndexes(self.address, self._wanted, timeout=busy_timeout)
         self._views = PostgresViews(self._native, self.remote)
         self._settling: asyncio.Task[None] | None = None
@@ -247,10 +232,10 @@ class PostgresStore:
         """PostgreSQL's own rank functions need its own indexes."""
         if self.remote.are_used:
             return base.Capabilities()
-        return base.Capabilities(rank_functions=("bm25", *RANK_FUNCTIONS))
+        return base.Capabilities(rank_functions=("bm25", *get_args(NativeFunction)))
 
     async def open(self) -> None:
-        self._servers = Servers.at(self.address)
+        self._servers = database.Servers.at(self.address)
         try:
             if not await self._read(self._is_ready):
                 await self.change(self._prepare)
@@ -341,14 +326,13 @@ class PostgresStore:
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
-        with postgres_errors(self.location):
-            async with self._opened().reader() as reader:
-                yield await self._views.view(reader, where)
+        async with self._reader() as reader:
+            yield await self._views.view(reader, where)
 
     @asynccontextmanager
-    async def _fresh(self) -> AsyncIterator[ReadTransaction]:
-        with postgres_errors(self.location):
-            async with self._opened().reader(latest=True) as reader:
+    async def _reader(self, *, latest: bool = False) -> AsyncIterator[database.ReadTransaction]:
+        with database.postgres_errors(self.location):
+            async with self._opened().reader(latest=latest) as reader:
                 yield reader
 
     async def info(self) -> base.StoreInfo:
@@ -421,7 +405,7 @@ class PostgresStore:
     async def settle(self, config: base.BaseConfig | None = None) -> None:
         """Build the graph of vectors of a generation, by default the current one, if it is due."""
         try:
-            async with single_connection(self.address, autocommit=True) as connection:
+            async with database.single_connection(self.address, "AUTOCOMMIT") as connection:
                 await build_graph(connection, config or await self.config())
         except StoreBusyError:
             log.warning("the graph of vectors is built later: a transaction has been open for long")
@@ -435,16 +419,16 @@ class PostgresStore:
     async def _read(self, question: Callable[[Connection], T], *, latest: bool = False) -> T:
         """Read from one state of the base; `latest` asks the primary, since a standby may lag."""
         servers = self._opened()
-        engine = one_state(servers.writing if latest else servers.asking)
-        with postgres_errors(self.location):
+        engine = database.one_state(servers.writing if latest else servers.asking)
+        with database.postgres_errors(self.location):
             async with engine.begin() as connection:
-                await connection.run_sync(set_statement_timeout)
+                await connection.run_sync(database.set_statement_timeout)
                 return await connection.run_sync(question)
 
     async def change(
         self,
         change: Callable[[Connection], T],
-        names: Collection[Name] | None = None,
+        names: Collection[database.Name] | None = None,
         *,
         wait: float | None = None,
     ) -> T:
@@ -455,12 +439,12 @@ class PostgresStore:
         timeout = self.busy_timeout if wait is None else wait
 
         def locked(connection: Connection) -> T:
-            acquire_locks(connection, names, timeout=timeout)
+            database.acquire_locks(connection, names, timeout=timeout)
             return change(connection)
 
         # every statement sees the latest commits
         engine = self._opened().writing.execution_options(isolation_level="READ COMMITTED")
-        with postgres_errors(self.location):
+        with database.postgres_errors(self.location):
             async with engine.begin() as connection:
                 return await connection.run_sync(locked)
 
@@ -479,7 +463,7 @@ class PostgresStore:
         except StoreBusyError as exc:
             log.info("segments are merged after a later write: %s", exc)
 
-    def _opened(self) -> Servers:
+    def _opened(self) -> database.Servers:
         if self._servers is None:
             raise StoreError(f"{self.location} is closed; open it first")
         return self._servers
@@ -489,6 +473,7 @@ TABLE_LOCK_TIMEOUT = 0.8
 """Seconds that a change of a table waits for running searches, while new ones wait for it. Less
 than the second after which the server looks for deadlocks, and would end a search."""
 
+_ONE_REBUILDER = text(f"SELECT pg_try_advisory_lock({database.REBUILDER}, {database.SCHEMA}::int)")
 _ONE_FORMER = text("SELECT number FROM segment WHERE generation <> ALL(:generations) LIMIT 1")
 _DROP_POSTINGS = text("DELETE FROM posting WHERE segment = :number")
 _DROP_SEGMENT = text("DELETE FROM segment WHERE number = :number")
@@ -500,9 +485,8 @@ async def postgres_staging(
 ) -> AsyncIterator[PostgresStaging]:
     """The next generation of a base; the former one is deleted once it has been replaced."""
     # holds the lock until it closes
-    async with single_connection(store.address, autocommit=True) as connection:
-        only_one = text(f"SELECT pg_try_advisory_lock({REBUILDER}, {SCHEMA}::int)")
-        if not await connection.scalar(only_one):
+    async with database.single_connection(store.address, "AUTOCOMMIT") as connection:
+        if not await connection.scalar(_ONE_REBUILDER):
             raise StoreBusyError(
                 f"another process is rebuilding {store.location}; wait until it has finished"
             )
@@ -519,7 +503,7 @@ async def postgres_staging(
 class PostgresStaging(SqlStaging):
     """A Staging for PostgresStore: with postings and a graph in tables, or indexes elsewhere."""
 
-    put = staticmethod(copy_rows)
+    put = staticmethod(database.copy_rows)
 
     def __init__(self, store: PostgresStore, config: base.BaseConfig) -> None:
         super().__init__(store, config, ask=store.ask, change=store.change)
@@ -552,7 +536,7 @@ class PostgresStaging(SqlStaging):
             added = text_index.add_entries(
                 connection, current, numbers.chunks, segment, generation=generation
             )
-            text_index.record_commit(connection, added={generation: added}, generation=generation)
+            text_index.record_commit(connection, {generation: added}, generation=generation)
 
         await self._base.change(change)
         await self._base.merge_segments(generation)
@@ -587,7 +571,7 @@ class PostgresStaging(SqlStaging):
         generations = await self.ask(generation_configs)
         await self._if_free(partial(forget_dimensions, generations=generations))
         try:
-            async with single_connection(self._base.address, autocommit=True) as connection:
+            async with database.single_connection(self._base.address, "AUTOCOMMIT") as connection:
                 await drop_graphs(connection, generations=generations)
         except StoreError as exc:
             log.warning("a former graph of vectors could not be deleted: %s", exc)

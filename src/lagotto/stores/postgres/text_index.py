@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -48,20 +48,14 @@ from lagotto.indexes.text_query import (
     single_words,
 )
 from lagotto.stores.base import Entry, LanguageCounts, main_language
-from lagotto.stores.postgres.database import (
-    MERGER,
-    KeysParameter,
-    ReadTransaction,
-    copy_values,
-    try_lock,
-)
+from lagotto.stores.postgres import database
 from lagotto.stores.postgres.native import keep_words
 from lagotto.stores.postgres.schema import TEXT_INDEX
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.generations import abandon_next
 from lagotto.stores.sql.read import read_config, setting
 from lagotto.stores.sql.statements import CURRENT
-from lagotto.stores.sql.write import note_change, put_setting, take_numbers
+from lagotto.stores.sql.write import insert_rows, note_change, put_setting, take_numbers
 from lagotto.terms import Vocabulary, index_terms
 from lagotto.terms.vocabulary import CANDIDATES, LEAST_SIMILARITY, deletion_pairs
 from lagotto.terms.words import JOINER
@@ -77,22 +71,16 @@ MOST_POSITIONS, LAST_POSITION = 256, 2**14 - 1
 Postings = NDArray[np.void]
 
 
-class ChunkTerms(NamedTuple):
-    """The terms of a findable chunk: their number, and the tsvector of their positions."""
-
-    length: int
-    positions: bytes
-
-
 @dataclass(frozen=True, slots=True)
 class PostingSegment:
     """The postings of some chunks, which are numbered from 0 until they have keys.
 
-    `texts` are the indexed texts with their languages.
+    `texts` are the indexed texts with their languages, `chunks` the numbers of their terms with the
+    tsvectors of the positions of these.
     """
 
     texts: Sequence[tuple[str, str | None]]
-    chunks: Sequence[ChunkTerms]
+    chunks: Sequence[tuple[int, bytes]]
     terms: Sequence[str]
     bounds: NDArray[np.int64]
     postings: Postings
@@ -118,7 +106,7 @@ def make_segment(
     for number, ((content, _), language) in enumerate(zip(texts, languages, strict=True)):
         terms = index_terms(content, language)
         length = min(len(terms), LARGEST)
-        chunks.append(ChunkTerms(len(terms), tsvector(terms)))
+        chunks.append((len(terms), tsvector(terms)))
         for term, count in Counter(terms).items():
             position = numbers.setdefault(term, len(numbers))
             records.append((position, number, min(count, LARGEST), length))
@@ -166,20 +154,9 @@ def live(records: bytes, gone: ChunkKeys) -> Postings:
     return postings[~are_among(postings["key"], gone)] if len(gone) else postings
 
 
-def joined(rows: Sequence[tuple[str, bytes]]) -> Mapping[str, bytes]:
-    """The rows of each term, joined."""
-    parts: dict[str, list[bytes]] = {}
-    for term, records in rows:
-        parts.setdefault(term, []).append(records)
-    return {term: b"".join(some) for term, some in parts.items()}
-
-
 _NEW_TERMS = text(
     "SELECT new FROM unnest(cast(:terms AS text[])) AS new "
     "WHERE NOT EXISTS (SELECT 1 FROM term WHERE term.text = new)"
-)
-_ADD_SEGMENT = text(
-    "INSERT INTO segment (number, chunks, generation) VALUES (:number, :chunks, :generation)"
 )
 _ADD_TERMS = text(
     "INSERT INTO term (text, shapes) SELECT new, cast(shapes AS bigint[]) "
@@ -214,7 +191,7 @@ class Counts(NamedTuple):
 
 
 Changes = Mapping[int, Counts]
-"""What was added to generations, or removed from them."""
+"""What was added to generations, below 0 what was removed from them."""
 
 
 def add_entries(
@@ -247,20 +224,16 @@ def _add_segment(
 ) -> Counts:
     if not keys:
         return Counts()
-    number = number or take_segment_number(connection)
-    _list_segment(connection, number, len(keys), generation)
+    number = number or take_numbers(connection, "segment", 1)
+    row = {"number": number, "chunks": len(keys), "generation": generation}
+    insert_rows(connection, "segment", [row])
     columns = {"chunk_key": "int8", "length": "int8", "terms": "bytea"}
     rows = ((key, *chunk) for key, chunk in zip(keys, segment.chunks, strict=True))
-    copy_values(connection, "chunk_terms", columns, rows)
+    database.copy_values(connection, "chunk_terms", columns, rows)
     keep_words(connection, keys, segment.texts, generation=generation)
     _add_postings(connection, number, segment.rows(np.array(keys, np.int64)), generation)
     _add_terms(connection, segment.terms)
-    return Counts(len(keys), sum(chunk.length for chunk in segment.chunks))
-
-
-def _list_segment(connection: Connection, number: int, chunks: int, generation: int) -> None:
-    row = {"number": number, "chunks": chunks, "generation": generation}
-    connection.execute(_ADD_SEGMENT, row)
+    return Counts(len(keys), sum(length for length, _ in segment.chunks))
 
 
 def _add_postings(
@@ -268,43 +241,30 @@ def _add_postings(
 ) -> None:
     columns = {"term": "text", "generation": "int8", "segment": "int8", "records": "bytea"}
     values = ((term, generation, segment, records) for term, records in rows)
-    copy_values(connection, "posting", columns, values)
-
-
-def take_segment_number(connection: Connection) -> int:
-    """A number that no segment ever had."""
-    return take_numbers(connection, "segment", 1)
+    database.copy_values(connection, "posting", columns, values)
 
 
 def mark_removed(connection: Connection, document_keys: Sequence[int]) -> Changes:
-    """List the chunks of documents about to be removed as gone; their counts by generation.
+    """List the chunks of documents about to be removed as gone; what generations lose with them.
 
     They are counted whether their words are indexed here or not.
     """
     if not document_keys:
         return {}
     rows = connection.execute(_FORGET, {"documents": list(document_keys)})
-    return {generation: Counts(chunks, int(terms)) for generation, chunks, terms in rows}
+    return {generation: Counts(-chunks, -int(terms)) for generation, chunks, terms in rows}
 
 
-def record_commit(
-    connection: Connection,
-    *,
-    added: Changes | None = None,
-    gone: Changes | None = None,
-    generation: int | None = None,
-) -> None:
+def record_commit(connection: Connection, *changes: Changes, generation: int | None = None) -> None:
     """Record a commit to a generation, the current one for None, and update the statistics.
 
     Must be the last step of a transaction: from here on writers wait for each other.
     """
     note_change(connection, generation)
-    more, less = added or {}, gone or {}
-    for one in sorted({*more, *less}):
-        chunks, terms = more.get(one, Counts())
-        chunks_gone, terms_gone = less.get(one, Counts())
-        counted = {"chunks": chunks - chunks_gone, "terms": terms - terms_gone}
-        connection.execute(_COUNT, {**counted, "generation": one})
+    for one in sorted({number for some in changes for number in some}):
+        counts = (some.get(one, Counts()) for some in changes)
+        chunks, terms = map(sum, zip(*counts, strict=True))
+        connection.execute(_COUNT, {"chunks": chunks, "terms": terms, "generation": one})
 
 
 def _add_terms(connection: Connection, terms: Sequence[str]) -> None:
@@ -378,7 +338,7 @@ class Statistics(NamedTuple):
 class PostingsText(TextSnapshot):
     """A TextSnapshot over postings in tables; postings are read once per view."""
 
-    reader: ReadTransaction
+    reader: database.ReadTransaction
     known: Statistics
     position: LogPosition
     _postings: dict[str, Postings] = field(default_factory=dict)
@@ -478,9 +438,12 @@ class PostingsText(TextSnapshot):
         """Read the postings of terms that were not read before."""
         unread = {storable(term) for term in terms} - self._postings.keys()
         if unread:
-            rows = joined(await self.reader.rows(_OF_TERMS, self._parameters(terms=sorted(unread))))
+            parts = defaultdict[str, list[bytes]](list)
+            parameters = self._parameters(terms=sorted(unread))
+            for term, records in await self.reader.rows(_OF_TERMS, parameters):
+                parts[term].append(records)
             for term in unread:
-                postings = live(rows.get(term, b""), self.known.gone)
+                postings = live(b"".join(parts[term]), self.known.gone)
                 # those of a segment ascend, but not all segments are in the order of their keys
                 self._postings[term] = postings[np.argsort(postings["key"], kind="stable")]
 
@@ -493,7 +456,7 @@ class PostingsText(TextSnapshot):
         keys = reduce(partial(np.intersect1d, assume_unique=True), lists)
         if len(terms) < 2 or not len(keys):
             return keys
-        parameters = {"keys": KeysParameter(keys), "phrase": phrase(terms)}
+        parameters = {"keys": database.KeysParameter(keys), "phrase": phrase(terms)}
         return np.sort(await self.reader.keys(_HOLDING, parameters))
 
 
@@ -548,7 +511,7 @@ def merge(connection: Connection, number: int, generation: int | None = None) ->
     """
     if generation is None:
         generation = read_config(connection).generation
-    allowed = connection.scalar(text(try_lock(MERGER)))
+    allowed = connection.scalar(text(database.try_lock(database.MERGER)))
     step = due_step(connection, generation) if allowed else None
     if step == "join":
         due = due_segments(_sizes(connection, generation))
@@ -604,7 +567,9 @@ def _replace_segments(
 ) -> None:
     """List a segment, with `less` chunks, in place of those that it was made of."""
     connection.execute(_DROP_SEGMENTS, {"segments": [one for one, _ in former]})
-    _list_segment(connection, number, sum(chunks for _, chunks in former) - less, generation)
+    chunks = sum(chunks for _, chunks in former) - less
+    row = {"number": number, "chunks": chunks, "generation": generation}
+    insert_rows(connection, "segment", [row])
 
 
 def is_current(connection: Connection) -> bool:

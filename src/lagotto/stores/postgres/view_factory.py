@@ -15,17 +15,7 @@ from lagotto.filters import Filter
 from lagotto.indexes.base import Finding, IndexRole, LogPosition
 from lagotto.indexes.registry import IndexChoice
 from lagotto.indexes.updater import IndexUpdater, catch_up_all
-from lagotto.stores.postgres.database import (
-    FOLLOWERS,
-    SET_STATEMENT_TIMEOUT,
-    Address,
-    ReadTransaction,
-    create_blocking,
-    limit,
-    one_state,
-    postgres_errors,
-    try_lock,
-)
+from lagotto.stores.postgres import database
 from lagotto.stores.postgres.native import SETTING, NativeIndexes, PostgresNative, parse_configs
 from lagotto.stores.postgres.text_index import PostingsText, Statistics
 from lagotto.stores.postgres.vector_index import GRAPH, PgVectors, keep_candidates
@@ -57,7 +47,6 @@ UNION ALL (
     ORDER BY state DESC LIMIT 1
 )
 """
-_STATE_WITH_LIMIT = f"{_STATE} UNION ALL SELECT 'limit', length({SET_STATEMENT_TIMEOUT})::text"
 _GONE = Statement(f"SELECT chunk_key AS key FROM gone WHERE generation = {CURRENT}")
 _LANGUAGES = Statement("SELECT DISTINCT language FROM document")
 
@@ -73,7 +62,7 @@ class PostgresViews(ViewFactory):
         self._native = native
         self._remote = remote
 
-    async def view(self, reader: ReadTransaction, where: Filter) -> SqlView:
+    async def view(self, reader: database.ReadTransaction, where: Filter) -> SqlView:
         """The base as the reader's transaction sees it, under a filter."""
         known = await _state(reader)
         if known.get("graph"):
@@ -95,7 +84,7 @@ class PostgresViews(ViewFactory):
 
     async def _attempt(
         self,
-        reader: ReadTransaction,
+        reader: database.ReadTransaction,
         where: Filter,
         known: dict[str, Any],
         gave_up: StoreError | None,
@@ -124,7 +113,7 @@ class PostgresViews(ViewFactory):
 
     def _parts(
         self,
-        reader: ReadTransaction,
+        reader: database.ReadTransaction,
         connection: Connection,
         known: dict[str, Any],
         position: LogPosition,
@@ -163,18 +152,14 @@ class PostgresViews(ViewFactory):
         return OwnParts(text, vectors, native)
 
 
-async def _state(reader: ReadTransaction) -> dict[str, Any]:
+async def _state(reader: database.ReadTransaction) -> dict[str, Any]:
     """The counters of the base as numbers, and the configurations of its native parts.
 
-    The same statement sets the timeout for a search with a deadline.
+    For a search with a deadline, the timeout is set on the way.
     """
-    seconds = limit()
-    rows = await (
-        reader.rows(_STATE)
-        if seconds is None
-        else reader.rows(_STATE_WITH_LIMIT, {"limit": seconds})
-    )
-    known: dict[str, Any] = dict(rows)
+    if (seconds := database.limit()) is not None:
+        reader.soon(f"SELECT {database.SET_STATEMENT_TIMEOUT}", {"limit": seconds})
+    known: dict[str, Any] = dict(await reader.rows(_STATE))
     configs = parse_configs(known.pop(SETTING, None))
     return {**{name: int(value) for name, value in known.items()}, SETTING: configs}
 
@@ -192,7 +177,7 @@ class RemoteIndexes(StoreIndexes):
     number lacks nothing before it.
     """
 
-    def __init__(self, address: Address, wanted: IndexChoice, *, timeout: float) -> None:
+    def __init__(self, address: database.Address, wanted: IndexChoice, *, timeout: float) -> None:
         usual = IndexChoice(POSTINGS, PGVECTOR)
         super().__init__(wanted, usual=usual, location=address.location, timeout=timeout)
         self._address = address
@@ -226,7 +211,7 @@ class RemoteIndexes(StoreIndexes):
             changes = SqlChangeLog(connection, generation=generation)
             catch_up_all(indexes.by_role(), changes, lock=partial(_updater_lock, connection))
 
-    async def reset_other_histories(self, reader: ReadTransaction) -> None:
+    async def reset_other_histories(self, reader: database.ReadTransaction) -> None:
         """Discard indexes that are ahead of the base since a backup of it was restored."""
 
         def foreign(connection: Connection) -> list[AnyIndex]:
@@ -251,8 +236,11 @@ class RemoteIndexes(StoreIndexes):
     def _reading(self) -> Iterator[Connection]:
         """A transaction that sees one state of the base."""
         if self._engine is None:
-            self._engine = create_blocking(self._address)
-        with postgres_errors(self.location), one_state(self._engine).begin() as connection:
+            self._engine = database.create_blocking(self._address)
+        with (
+            database.postgres_errors(self.location),
+            database.one_state(self._engine).begin() as connection,
+        ):
             yield connection
 
 
@@ -263,4 +251,4 @@ def _updater_lock(connection: Connection, role: IndexRole) -> Iterator[bool]:
     The transaction may see a state from before the lock was released: then the index is ahead of
     it, and the updater leaves it alone.
     """
-    yield bool(connection.exec_driver_sql(try_lock(FOLLOWERS[role])).scalar())
+    yield bool(connection.exec_driver_sql(database.try_lock(database.FOLLOWERS[role])).scalar())

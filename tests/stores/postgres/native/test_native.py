@@ -26,7 +26,7 @@ from lagotto.stores.postgres.store import PostgresStore
 from lagotto.terms.languages import NAMES
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import entry
-from tests.stores.postgres.schemas import schema_of
+from tests.stores.postgres.schemas import native_of, schema_of, sql
 
 WHOLE = "document"
 
@@ -119,8 +119,7 @@ def expected(location: str, query: NativeQuery, where: str = "true") -> dict[str
 async def ranked(store: Store, query: NativeQuery, where: Filter | None = None) -> dict[str, float]:
     """What the text leg says, best first."""
     async with store.view(where or And()) as view:
-        assert view.native is not None
-        await view.native.prepare(query)
+        await native_of(view).prepare(query)
         hits = await view.text(TextQuery((), native=query), k=1_000)
         passages = await view.passages(hits.keys)
         assert np.all(np.diff(hits.scores) <= 0)
@@ -171,8 +170,7 @@ async def test_scores_of_given_chunks(filled: PostgresStore, location: str) -> N
     async with filled.view(And()) as view:
         (vector,) = await HashEmbedder(dimension=32).embed(["dogs"], role="query")
         everything = await view.semantic(vector, k=1_000)
-        assert view.native is not None
-        await view.native.prepare(query)
+        await native_of(view).prepare(query)
         scores = await view.text_scores(TextQuery((), native=query), everything.keys)
         names = [passage.document.id for passage in await view.passages(everything.keys)]
     assert 0 < len(right) < len(DOCUMENTS) == len(names)
@@ -201,8 +199,7 @@ def test_languages_and_configurations() -> None:
 
 
 async def test_the_server_has_these_configurations(location: str) -> None:
-    with psycopg.connect(location) as connection:
-        rows = connection.execute("SELECT cfgname FROM pg_ts_config").fetchall()
+    rows = sql(location, "SELECT cfgname FROM pg_ts_config")
     assert {name for (name,) in rows} == {"simple", *NAMES.values()}
 
 
@@ -226,9 +223,8 @@ async def test_later_writes_are_kept(filled: PostgresStore, location: str) -> No
 async def test_other_rules_for_terms_index_it_again(filled: PostgresStore, location: str) -> None:
     query = NativeQuery("dogs", "any", "ts_rank")
     right = await ranked(filled, query)
-    with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute("UPDATE setting SET value = 'older' WHERE name = 'text_rules'")
-        connection.execute("UPDATE chunk_words SET words = ''")
+    sql(location, "UPDATE setting SET value = 'older' WHERE name = 'text_rules'")
+    sql(location, "UPDATE chunk_words SET words = ''")
     await filled.close()
     await filled.open()
     assert await ranked(filled, query) == right
@@ -237,22 +233,18 @@ async def test_other_rules_for_terms_index_it_again(filled: PostgresStore, locat
 async def test_a_check_finds_what_is_missing(filled: PostgresStore, location: str) -> None:
     query = NativeQuery("dogs", "any", "ts_rank")
     right = await ranked(filled, query)
-    with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute("DELETE FROM chunk_words WHERE config = 'english'")
+    sql(location, "DELETE FROM chunk_words WHERE config = 'english'")
     (problem,) = [finding for finding in await filled.check() if finding.level != "ok"]
     assert (problem.level, problem.what.split()[0]) == ("problem", "20")
     assert problem.advice == "run `lagotto rebuild`"  # test_rebuild.py does
-    with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute("DELETE FROM setting WHERE name = 'native_text'")
+    sql(location, "DELETE FROM setting WHERE name = 'native_text'")
     assert await ranked(filled, query) == right
     assert {finding.level for finding in await filled.check()} == {"ok"}
 
 
-async def test_a_base_that_nobody_asks_has_no_such_index(
-    filled: PostgresStore, location: str
-) -> None:
-    with psycopg.connect(location) as connection:
-        assert connection.execute("SELECT to_regclass('chunk_words')").fetchone() == (None,)
+@pytest.mark.usefixtures("filled")
+async def test_a_base_that_nobody_asks_has_no_such_index(location: str) -> None:
+    assert sql(location, "SELECT to_regclass('chunk_words')") == [(None,)]
 
 
 async def test_searches_at_once_make_one_index(filled: PostgresStore) -> None:
@@ -263,12 +255,7 @@ async def test_searches_at_once_make_one_index(filled: PostgresStore) -> None:
 
 
 async def test_a_search_that_is_called_off_leaves_the_index(filled: PostgresStore) -> None:
-    async def waiting() -> None:
-        async with filled.view(And()) as view:
-            assert view.native is not None
-            await view.native.prepare(NativeQuery("dogs", "web", "ts_rank_cd"))
-
-    task = asyncio.create_task(waiting())
+    task = asyncio.create_task(ranked(filled, NativeQuery("dogs", "web", "ts_rank_cd")))
     while filled._native._building is None:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
     making = filled._native._building
@@ -380,10 +367,7 @@ async def test_one_who_may_only_read(location: str, visitor: str) -> None:
     """BM25 as long as there is no index, and the index as soon as somebody else has made it."""
     async with knowledge(location) as base:
         await base.add(*DOCUMENTS)
-        with psycopg.connect(location, autocommit=True) as connection:
-            connection.execute(
-                f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema_of(location)} TO guest"
-            )
+        sql(location, f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema_of(location)} TO guest")
         async with knowledge(visitor) as guest:
             found = await guest.retrieve("dogs truffles")
             (note,) = found.degraded

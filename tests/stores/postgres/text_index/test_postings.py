@@ -19,7 +19,6 @@ from lagotto.stores.postgres.text_index import (
     PostingsText,
     Statistics,
     due_segments,
-    joined,
     live,
     make_segment,
     phrase,
@@ -50,7 +49,7 @@ def test_a_segment_holds_every_term_of_every_chunk(texts: list[str]) -> None:
 
 def test_chunks_that_are_gone_have_no_postings() -> None:
     segment = make_segment([("dog", None), ("dog cat", None)], [None, None])
-    rows = joined(list(segment.rows(np.array([4, 9]))))
+    rows = dict(segment.rows(np.array([4, 9])))
     assert live(rows["dog"], np.array([4]))["key"].tolist() == [9]
     assert live(rows["dog"], np.array([], np.int64))["key"].tolist() == [4, 9]
     assert not len(live(rows["cat"], np.array([9])))

@@ -18,6 +18,7 @@ from lagotto.stores.postgres import native as alike
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import DOCUMENTS, entries
+from tests.stores.postgres.schemas import native_of
 
 ASTRAL = Document(
     id="astral",
@@ -66,8 +67,7 @@ async def search(
     store: PostgresStore, words: str, *, threshold: float, where: Filter | None = None
 ) -> list[tuple[str, float]]:
     async with store.view(where or And()) as view:
-        assert view.native is not None
-        hits = await view.native.search_texts(words, threshold=threshold, k=1000)
+        hits = await native_of(view).search_texts(words, threshold=threshold, k=1000)
         passages = await view.passages(hits.keys)
     scores = hits.scores.tolist()
     assert scores == sorted(scores, reverse=True)
@@ -107,21 +107,18 @@ async def test_filters_hold(filled: PostgresStore) -> None:
 async def test_what_is_excluded_is_not_found(filled: PostgresStore) -> None:
     async with filled.view(And()) as view:
         rest = await view.excluding(Word(("romagna",)))
-        assert view.native is not None
-        assert rest.native is not None
-        before = await view.native.search_texts("romagna", threshold=0.9, k=10)
-        after = await rest.native.search_texts("romagna", threshold=0.9, k=10)
+        before = await native_of(view).search_texts("romagna", threshold=0.9, k=10)
+        after = await native_of(rest).search_texts("romagna", threshold=0.9, k=10)
     assert len(before) > len(after)
 
 
 async def test_scores_of_any_chunk(filled: PostgresStore) -> None:
     """Also of those that are not alike enough to be found; the list is cut at k."""
     async with filled.view(And()) as view:
-        assert view.native is not None
-        everything = await view.native.search_texts("trained dog", threshold=0.0, k=1000)
-        few = await view.native.search_texts("trained dog", threshold=0.0, k=3)
+        everything = await native_of(view).search_texts("trained dog", threshold=0.0, k=1000)
+        few = await native_of(view).search_texts("trained dog", threshold=0.0, k=3)
         keys = np.append(everything.keys[::-1], 10**9)
-        scores = await view.native.text_scores("trained dog", keys)
+        scores = await native_of(view).text_scores("trained dog", keys)
     assert few.keys.tolist() == everything.keys[:3].tolist()
     assert scores.tolist() == [*everything.scores[::-1].tolist(), 0.0]
     assert scores.min() < 0.3 < scores.max()
@@ -134,8 +131,7 @@ async def test_only_so_much_text_is_compared(
     monkeypatch.setattr(alike, name, most)
     for where, expected in ((And(), False), (Eq("document_id", "truffle"), True)):
         async with filled.view(where) as view:
-            assert view.native is not None
-            assert await view.native.comparable() is expected
+            assert await native_of(view).comparable() is expected
 
 
 async def test_a_search_over_texts_and_what_it_falls_back_to(

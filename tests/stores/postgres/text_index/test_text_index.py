@@ -16,6 +16,7 @@ from lagotto.stores.postgres.store import PostgresStore
 from lagotto.stores.postgres.vector_index import PgVectors
 from lagotto.stores.sql.view import SqlView
 from lagotto.testing.stores import EMBEDDER, entries, entry, text_query
+from tests.stores.postgres.schemas import sql
 
 WORDS = ("oak", "dog", "truffle", "hazel", "water", "smell")
 
@@ -51,8 +52,7 @@ async def test_many_small_writes_become_few_segments(store: PostgresStore, locat
         one = await entry(document)
         await store.write([one])
         await oracle.write([one])
-    with psycopg.connect(location) as connection:
-        (segments, chunks), *_ = connection.execute("SELECT count(*), sum(chunks) FROM segment")
+    ((segments, chunks),) = sql(location, "SELECT count(*), sum(chunks) FROM segment")
     assert segments <= 14
     assert chunks == 70
     await assert_same_texts(store, oracle)
@@ -72,9 +72,8 @@ async def test_what_is_gone_is_cleared_away(
     for each in (store, oracle):
         await each.delete(Eq("number", 3))
     await assert_same_texts(store, oracle)
-    with psycopg.connect(location) as connection:
-        assert connection.execute("SELECT count(*) FROM gone").fetchone() == (0,)
-        assert connection.execute("SELECT * FROM term WHERE text = 'fig'").fetchone() is None
+    assert sql(location, "SELECT count(*) FROM gone") == [(0,)]
+    assert sql(location, "SELECT * FROM term WHERE text = 'fig'") == []
     async with store.view(And()) as view:
         ((term, *_),) = await view.corrections(["trufle"])
         assert term.text == "truffl"
@@ -87,9 +86,8 @@ async def test_other_rules_for_terms_make_another_index(
     for each in (store, oracle):
         await each.write(await entries(documents(30)))
         await each.delete(Gte("number", 20))
-    with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute("UPDATE setting SET value = 'older' WHERE name = 'text_rules'")
-        connection.execute("UPDATE posting SET records = '' WHERE term = 'dog'")
+    sql(location, "UPDATE setting SET value = 'older' WHERE name = 'text_rules'")
+    sql(location, "UPDATE posting SET records = '' WHERE term = 'dog'")
     await store.close()
     await store.open()
     await assert_same_texts(store, oracle)
@@ -101,18 +99,16 @@ async def test_a_check_finds_what_is_wrong(
     await store.write(await entries(documents(30)))
     await store.delete(Gte("number", 20))
     assert [finding.level for finding in await store.check()] == ["ok", "ok"]
-    with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute("DELETE FROM embedding WHERE chunk_key % 2 = 0")
-        connection.execute("UPDATE segment SET chunks = chunks - 1")
-        connection.execute("DELETE FROM chunk_text WHERE chunk_key % 2 = 0")
+    sql(location, "DELETE FROM embedding WHERE chunk_key % 2 = 0")
+    sql(location, "UPDATE segment SET chunks = chunks - 1")
+    sql(location, "DELETE FROM chunk_text WHERE chunk_key % 2 = 0")
     monkeypatch.setattr(store_module, "GRAPH_FROM", 10)
     _, vectors, texts, _, graph, terms = await store.check()
     assert "10 chunks have no vector: default/d" in vectors.what
     assert "10 chunks have no stored text" in texts.what
     levels = [finding.level for finding in (vectors, graph, texts, terms)]
     assert levels == ["problem", "note", "note", "problem"]
-    with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute("UPDATE setting SET value = '' WHERE name = 'text_rules'")
+    sql(location, "UPDATE setting SET value = '' WHERE name = 'text_rules'")
     await store.close()
     await store.open()
     assert "full-text" not in "".join(finding.what for finding in await store.check())
@@ -155,8 +151,7 @@ async def test_a_check_compares_postings_with_the_record(
         await store.write([await entry(Document(id=str(number), text=text, language="en"))])
     await store.delete(In("document_id", ["3", "4"]))
     assert not [found for found in await store.check() if found.level == "problem"]
-    with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute(altered)
+    sql(location, altered)
     (problem,) = [found for found in await store.check() if found.level == "problem"]
     assert "have other postings in the full-text index than terms" in problem.what
 
@@ -202,14 +197,13 @@ async def test_the_graph_is_built_from_10_000_vectors_on(
 ) -> None:
     """With 16 neighbours and 128 candidates; the counter stands for that many vectors here."""
     await store.write(await entries(documents(20)))
-    with psycopg.connect(location, autocommit=True) as connection:
-        counted = {"vectors": vectors}
-        connection.execute("UPDATE indexed SET chunks = %(vectors)s", counted)
-        await store.close()
-        found = connection.execute(
-            "SELECT indexdef FROM pg_indexes "
-            "WHERE schemaname = current_schema() AND indexname = 'embedding_graph_0'"
-        ).fetchall()
+    sql(location, "UPDATE indexed SET chunks = %(vectors)s", vectors=vectors)
+    await store.close()
+    found = sql(
+        location,
+        "SELECT indexdef FROM pg_indexes "
+        "WHERE schemaname = current_schema() AND indexname = 'embedding_graph_0'",
+    )
     assert len(found) == built
     assert all("hnsw" in made and "(m='16', ef_construction='128')" in made for (made,) in found)
 
@@ -219,15 +213,12 @@ async def test_what_a_stopped_builder_left_is_made_again(
 ) -> None:
     monkeypatch.setattr(vector_index, "GRAPH_FROM", 10)
     await store.write(await entries(documents(20)))
-    with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute(
-            "CREATE INDEX embedding_graph_0 ON embedding "
-            "USING hnsw ((vector::halfvec(32)) halfvec_ip_ops)"
-        )
-        connection.execute(
-            "UPDATE pg_index SET indisvalid = false "
-            "WHERE indexrelid = 'embedding_graph_0'::regclass"
-        )
+    sql(
+        location,
+        "CREATE INDEX embedding_graph_0 ON embedding "
+        "USING hnsw ((vector::halfvec(32)) halfvec_ip_ops)",
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'embedding_graph_0'::regclass",
+    )
     await store.close()
     await store.open()
     async with store.view(And()) as view:
