@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto._internal.tokens import Tokenizer
-from lagotto.documents import Block, Heading, Region, storable
+from lagotto.documents import Block, Document, Region, storable
 from lagotto.errors import native_panics
 
 Offsets = NDArray[np.int64]
@@ -41,20 +41,16 @@ _TITLE_LINE = re.compile(r"\s*[^\n]*\n?(?:[-=~^\"'#*+.:`_]+[ \t]*\n)?\s*")
 
 
 class Boundaries:
-    """The boundaries of a text in ascending order, computed on first use."""
+    """The boundaries of a text, that of a document or alone, in ascending order.
 
-    def __init__(
-        self,
-        text: str,
-        *,
-        headings: Sequence[Heading] = (),
-        blocks: Sequence[Block] = (),
-        language: str | None = None,
-    ) -> None:
+    They are computed on first use.
+    """
+
+    def __init__(self, text: str, document: Document | None = None) -> None:
         self._text = storable(text)
-        self._headings = headings
-        self._blocks = outermost(blocks)
-        self._language = language or "en"
+        self._headings = document.headings if document else ()
+        self._blocks = outermost(document.blocks) if document else []
+        self._language = (document.language if document else None) or "en"
 
     def of(self, kind: BoundaryKind) -> Offsets:
         """All boundaries of one kind."""
@@ -63,13 +59,9 @@ class Boundaries:
         offsets: Offsets = getattr(self, f"_{kind}")
         return offsets
 
-    def within_part(self, offsets: Offsets) -> NDArray[np.bool_]:
-        """Mask the offsets that would split a table row or a list item."""
-        return _inside(offsets, self._parts)
-
-    def below_heading(self, offsets: Offsets) -> NDArray[np.bool_]:
-        """Mask the offsets that would part a heading from its text."""
-        return _inside(offsets, self._heads)
+    def split_parts(self, offsets: Offsets) -> NDArray[np.bool_]:
+        """Mask the offsets that would split a row, an item, or a heading from its text."""
+        return _inside(offsets, self._parts) | _inside(offsets, self._heads)
 
     @cached_property
     def _section(self) -> Offsets:

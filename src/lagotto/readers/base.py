@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 
 from lagotto._internal.locations import is_web_address
 from lagotto.documents import (
+    CODE,
     DEFAULT_COLLECTION,
     Block,
     BlockKind,
@@ -29,7 +30,6 @@ from lagotto.documents import (
 )
 from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
 
-MAX_BYTES = 200_000_000
 _SPACE = re.compile(r"\s+")
 
 
@@ -78,7 +78,7 @@ class ReadOptions(Record):
     language: Language = None
     metadata: Metadata = Field(default_factory=dict)
     id_from: str | None = Field(default=None, pattern=f"^(?:{ID_FROM.pattern})$")
-    max_bytes: int = Field(default=MAX_BYTES, gt=0)
+    max_bytes: int = Field(default=200_000_000, gt=0)
     columns: Columns = Columns()
 
 
@@ -253,12 +253,6 @@ def sections(marks: Sequence[HeadingMark], *, end: int) -> tuple[Heading, ...]:
     )
 
 
-def moved(block: Block, by: int) -> Block:
-    """The block of a part of the text that starts at offset `by`."""
-    parts = tuple(Span(start + by, end + by) for start, end in block.parts)
-    return Block(start=block.start + by, end=block.end + by, kind=block.kind, parts=parts)
-
-
 ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
 
@@ -299,38 +293,27 @@ class TextBuilder:
         self.marks: list[HeadingMark] = []
         self.blocks: list[Block] = []
         self._pieces: list[str] = []
-        self._breaks: list[tuple[int, str | None]] = []
-        """The length of the text before each page, and the label of the page."""
+        self._breaks: list[int] = []
+        """The length of the text before each page."""
 
     @property
     def text(self) -> str:
         return GAP.join(self._pieces)
 
-    @property
-    def headings(self) -> tuple[Heading, ...]:
-        return sections(self.marks, end=self.length)
-
     def draft(self, kind: str, **fields: Any) -> Draft:
         """What was collected, as a draft with further fields; a page without text is empty."""
-        ends = [*(before for before, _ in self._breaks[1:]), self.length]
+        ends = [*self._breaks[1:], self.length]
         pages = tuple(
-            Page(
-                start=min(end, before + (len(GAP) if before else 0)), end=end, number=n, label=label
-            )
-            for n, ((before, label), end) in enumerate(zip(self._breaks, ends, strict=False), 1)
+            Page(start=min(end, before + (len(GAP) if before else 0)), end=end, number=number)
+            for number, (before, end) in enumerate(zip(self._breaks, ends, strict=False), start=1)
         )
-        return Draft(
-            kind=kind,
-            text=self.text,
-            pages=pages,
-            headings=self.headings,
-            blocks=tuple(self.blocks),
-            **fields,
-        )
+        headings = sections(self.marks, end=self.length)
+        blocks = tuple(self.blocks)
+        return Draft(kind, self.text, pages, headings=headings, blocks=blocks, **fields)
 
-    def page(self, label: str | None = None) -> int:
+    def page(self) -> int:
         """Start a new page; returns the offset where its text will start."""
-        self._breaks.append((self.length, label))
+        self._breaks.append(self.length)
         return self.length + (len(GAP) if self._pieces else 0)
 
     def paragraph(self, text: str) -> None:
@@ -386,10 +369,7 @@ class TextBuilder:
 
 @dataclass(frozen=True)
 class Draft:
-    """What a reader found in a source: fields of a Document; those without a value stay empty.
-
-    `detect` says whether to detect the language of title and text.
-    """
+    """What a reader found in a source: fields of a Document; those without a value stay empty."""
 
     kind: str
     text: str
@@ -402,7 +382,6 @@ class Draft:
     metadata: Mapping[str, object] = field(default_factory=dict)
     created_at: datetime | None = None
     updated_at: datetime | None = None
-    detect: bool = True
 
     def document(self, source: Source, *, options: ReadOptions) -> Document:
         """The whole source as one document.
@@ -433,19 +412,20 @@ class Draft:
         if not self.text.strip() and not is_title:
             raise EmptySourceError(source.label, "no text in it; leave it out")
         language = options.language or self.language
-        if language is None and self.detect:
+        if language is None and self.kind != CODE:
             from lagotto.readers.language import document_language  # not needed by a search
 
             language = document_language(source.title or self.title, self.text)
-        values = {name: value for name, value in vars(self).items() if name != "detect"}
-        values |= {
+        values = {
+            **vars(self),
             "collection": options.collection,
             "source": source.name,
             "language": language,
             "metadata": {**self.metadata, **options.metadata},
+            **fields,
         }
         try:
-            return Document.model_validate(values | fields)
+            return Document.model_validate(values)
         except ValidationError as exc:
             problem = exc.errors(include_url=False)[0]
             path = ".".join(map(str, problem["loc"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from lagotto.readers.base import Reader, ReadFailure, ReadOptions, Source
 from lagotto.readers.formats import READERS, REMEDIES, Formats
 from lagotto.readers.ocr import Ocr, create_ocr
 from lagotto.readers.process import ISOLATED, Limits, ReaderProcess
-from lagotto.readers.walk import Selection, SkipLog, Skipped, SkipReason, unwanted_content, walk
+from lagotto.readers.walk import Selection, SkipLog, Skipped, SkipReason, Walk, unwanted_content
 from lagotto.readers.web import FetchLimits, fetch
 
 UNREADABLE = frozenset({"unsupported", "empty", "no text layer"})
@@ -153,7 +153,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         self._notes: list[str] = []
         self._remedies: Counter[str] = Counter()
         self._results = self._all()
-        self._walked: dict[Path, tuple[Iterable[Path | ReadError], SkipLog]] = {}
+        self._walked: dict[Path, tuple[Iterable[Path | ReadError], Walk]] = {}
         self._files: list[Path] = []
 
     def __next__(self) -> Document | ReadFailure:
@@ -168,10 +168,8 @@ class Loading(Iterator["Document | ReadFailure"]):
     def notes(self) -> tuple[str, ...]:
         """What a reader has to say of files that it did read, and what to do for skipped ones."""
         remedies = self._remedies.items()
-        return (
-            *self._notes,
-            *(f"{counted(count, 'file')} skipped: {remedy}" for remedy, count in remedies),
-        )
+        skipped = (f"{counted(count, 'file')} skipped: {remedy}" for remedy, count in remedies)
+        return (*self._notes, *skipped)
 
     def interrupt(self) -> None:
         """Stop reading; the current file becomes a failure, and nothing follows it."""
@@ -195,11 +193,11 @@ class Loading(Iterator["Document | ReadFailure"]):
             path = Path(item)
             files: list[Path | ReadError] = [path]
             if path.is_dir():
-                items, skipped = self._walk(path)
-                files = list(with_checkpoints(items))
-                self._walked[path] = files, skipped
+                walk = Walk(path, self._selection)
+                files = list(with_checkpoints(walk))
+                self._walked[path] = files, walk
                 if not files:
-                    problems.append(_nothing_to_read(path, skipped.result()))
+                    problems.append(_nothing_to_read(path, walk.skipped.result()))
             self._files += [file for file in files if isinstance(file, Path)]
         return problems[0] if problems else None
 
@@ -213,16 +211,12 @@ class Loading(Iterator["Document | ReadFailure"]):
             ends.setdefault(Path(os.path.realpath(file)).as_posix(), total)
         return ends
 
-    def _walk(self, folder: Path) -> tuple[Iterable[Path | ReadError], SkipLog]:
-        skipped = SkipLog()
-        return walk(folder, selection=self._selection, skipped=skipped), skipped
-
     def _all(self) -> Iterator[Document | ReadFailure]:
-        with self._process:
+        with closing(self._process):
             for path in self._paths:
                 for result in self._of(path):
                     yield ReadFailure.of(result) if isinstance(result, ReadError) else result
-                    if self._process.interrupted:
+                    if self._process.interrupted.is_set():
                         return
 
     def _of(self, path: str | Path | Source) -> Iterator[Document | ReadError]:
@@ -247,7 +241,7 @@ class Loading(Iterator["Document | ReadFailure"]):
                 address,
                 max_bytes=self._options.max_bytes,
                 limits=self._fetch_limits,
-                interrupted=lambda: self._process.interrupted,
+                interrupted=self._process.interrupted.is_set,
             )
         except ReadError as exc:
             yield exc
@@ -257,24 +251,23 @@ class Loading(Iterator["Document | ReadFailure"]):
             yield from self._source(source)
 
     def _folder(self, folder: Path) -> Iterator[Document | ReadError]:
-        paths, skipped = self._walked.pop(folder) if folder in self._walked else self._walk(folder)
+        walk = Walk(folder, self._selection)
+        paths, walk = self._walked.pop(folder, (walk, walk))
         tried = 0
         for item in paths:
             tried += 1
             if isinstance(item, ReadError):
                 yield item
             else:
-                yield from self._file(item, folder=folder, skipped=skipped)
-            if self._process.interrupted:
+                yield from self._file(item, walk)
+            if self._process.interrupted.is_set():
                 return
-        self._skipped.merge(skipped)
-        if tried == skipped.unread:
-            yield _nothing_to_read(folder, skipped.result())
+        self._skipped.merge(walk.skipped)
+        if tried == walk.skipped.unread:
+            yield _nothing_to_read(folder, walk.skipped.result())
 
-    def _file(
-        self, path: Path, *, folder: Path | None = None, skipped: SkipLog | None = None
-    ) -> Iterator[Document | ReadError]:
-        """Yield the documents and errors of a file; that of a folder may be skipped."""
+    def _file(self, path: Path, walk: Walk | None = None) -> Iterator[Document | ReadError]:
+        """Yield the documents and errors of a file; one that a walk has found may be skipped."""
         try:
             source = Source.of_path(path)
             if source.name in self._done:
@@ -284,19 +277,20 @@ class Loading(Iterator["Document | ReadFailure"]):
                 return
             try:
                 name = self._formats.name(source)
-                in_all = skipped is None or self._selection.everything
+                in_all = walk is None or self._selection.everything
                 unwanted: SkipReason | None = None if in_all else unwanted_content(source)
             except UnsupportedFormatError as exc:
-                if skipped is None:
+                if walk is None:
                     raise
                 unwanted = "unsupported"
                 if source.suffix in REMEDIES:
                     self._remedies[exc.reason] += 1
-            if skipped is not None and unwanted is not None:
-                skipped.add(path, unwanted, unread=True)
+            if walk is not None and unwanted is not None:
+                walk.skipped.add(path, unwanted)
+                walk.skipped.unread += 1
                 return
             failure: str | None = None
-            relative = path.relative_to(folder).as_posix() if folder else path.name
+            relative = path.relative_to(walk.root).as_posix() if walk else path.name
             for result in self._read(name, source):
                 if isinstance(result, Document):
                     result = self._named(result, storable(relative))
@@ -309,7 +303,7 @@ class Loading(Iterator["Document | ReadFailure"]):
                 self.complete.add(source.name)
         except EmptySourceError as exc:
             scanned = isinstance(exc, NoTextLayerError)
-            if scanned and skipped is None:
+            if scanned and walk is None:
                 yield exc
             else:
                 self._skipped.add(path, "no text layer" if scanned else "empty")

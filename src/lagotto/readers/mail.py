@@ -10,7 +10,7 @@ from email.errors import MessageError
 from email.header import decode_header
 from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
-from typing import BinaryIO, NamedTuple, TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from lagotto.documents import Document, storable
 from lagotto.errors import (
@@ -34,13 +34,6 @@ MOST_DEPTH = 5
 """Attached messages may have attachments, and so on."""
 
 Part: TypeAlias = "Message[str, str]"
-
-
-class Attachment(NamedTuple):
-    """A file in a message; `data` of an attached message is that message."""
-
-    name: str
-    data: bytes
 
 
 def _header(message: Part, name: str) -> str:
@@ -96,16 +89,17 @@ def _body(message: Part) -> TextBuilder:
     return builder
 
 
-def _attachments(message: Part) -> Iterator[Attachment]:
+def _attachments(message: Part) -> Iterator[Source]:
     """The attached files and messages; pictures shown in the text are files too."""
     for number, part in enumerate(_leaves(message), start=1):
         if part.get_content_type() == "message/rfc822":
             inner = next(iter(_parts(part)), None)
             if inner is not None:
                 name = _header(inner, "Subject") or f"message {number}"
-                yield Attachment(f"{_safe(name)}.eml", inner.as_bytes())
+                yield Source(f"{_safe(name)}.eml", data=inner.as_bytes())
         elif _is_attached(part):
-            yield Attachment(_safe(_file_name(part) or f"attachment {number}"), _bytes(part))
+            name = _safe(_file_name(part) or f"attachment {number}")
+            yield Source(name, data=_bytes(part))
 
 
 def _leaves(message: Part) -> Iterator[Part]:
@@ -221,9 +215,8 @@ def _split_mailbox(stream: BinaryIO, source: Source, *, limit: int) -> Iterator[
             raise CorruptSourceError(source.label, "not a mailbox: no `From ` line at its start")
         size += len(line)
         if size > limit:
-            raise SourceTooLargeError(
-                source.label, f"a message is larger than {limit:,} bytes; raise max_bytes"
-            )
+            reason = f"a message is larger than {limit:,} bytes; raise max_bytes"
+            raise SourceTooLargeError(source.label, reason)
         blank = not line.strip()
     if message:
         yield b"".join(message)
@@ -249,9 +242,8 @@ class _MessageDocuments:
             attached = list(_attachments(message))
             text = _body(message)
         except RecursionError as exc:
-            raise CorruptSourceError(
-                self._source.label, "the parts of this message are nested too deeply"
-            ) from exc
+            reason = "the parts of this message are nested too deeply"
+            raise CorruptSourceError(self._source.label, reason) from exc
         message_id = _header(message, "Message-ID")
         own = self._unused(message_id or reference) if reference else None
         title = _header(message, "Subject") or None
@@ -264,25 +256,25 @@ class _MessageDocuments:
             "cc": _addresses(message, "Cc"),
             "message_id": message_id,
             "in_reply_to": _header(message, "In-Reply-To"),
-            "attachments": [attachment.name for attachment in attached],
+            "attachments": [file.name for file in attached],
         }
         present = {name: value for name, value in metadata.items() if value}
         draft = text.draft("mail", metadata=present, created_at=_sent_at(message))
         if draft.text.strip() or not attached:
             yield draft.assemble(self._source, options=self._options, title=title, source_ref=own)
         about = {name: value for name, value in (("message", title), ("from", sender)) if value}
-        for attachment in attached:
-            yield from self._attached(attachment, own, about, depth=depth + 1)
+        for file in attached:
+            yield from self._attached(file, own, about, depth=depth + 1)
 
     def _attached(
-        self, attachment: Attachment, own: str | None, about: dict[str, str], *, depth: int
+        self, file: Source, own: str | None, about: dict[str, str], *, depth: int
     ) -> Iterator[Document | ReadError]:
-        name = self._unused(f"{own}/{attachment.name}" if own else attachment.name)
-        file = Source(name=attachment.name, data=attachment.data)
+        """The documents of an attached file or message, which is a part of message `own`."""
+        name = self._unused(f"{own}/{file.name}" if own else file.name)
         try:
             if self._formats.name(file) == "mail":
                 if depth < MOST_DEPTH:
-                    yield from self.of(attachment.data, reference=name, depth=depth)
+                    yield from self.of(file.data, reference=name, depth=depth)
                 return
             for result in self._formats.reader(file).read(file, options=self._options):
                 if isinstance(result, Document):

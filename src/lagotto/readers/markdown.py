@@ -49,25 +49,29 @@ class MarkdownReader(FormatReader):
         return Draft(kind=self.kind, text=text, headings=headings, blocks=tuple(blocks), **front)
 
 
-def structure(text: str) -> tuple[list[HeadingMark], list[Block]]:
-    """The headings of a Markdown text, and its outermost tables, lists and code blocks."""
+def structure(text: str, *, offset: int = 0) -> tuple[list[HeadingMark], list[Block]]:
+    """The headings of a Markdown text, and its outermost tables, lists and code blocks.
+
+    `offset` is where the text begins in that of the document.
+    """
     tokens = _parser().parse(text)
-    lines = Lines(text)
+    lines = Lines(text, offset)
     return list(_marks(tokens, lines)), list(_blocks(tokens, lines))
 
 
 class Lines:
-    """Converts line numbers to spans of the text."""
+    """Converts line numbers to spans of the text, which begins at an offset."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, offset: int = 0) -> None:
         self._text = text
+        self._offset = offset
         self._starts = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
 
     def span(self, first: int, last: int) -> Span:
         """The span of lines `first` to `last` (exclusive), without trailing white space."""
         start = self._starts[first]
         covered = self._text[start : self._starts[min(last, len(self._starts) - 1)]]
-        return Span(start, start + len(covered.rstrip()))
+        return Span(self._offset + start, self._offset + start + len(covered.rstrip()))
 
     def of(self, token: Token, *, more: int = 0) -> Span:
         first, last = token.map or (0, 0)
@@ -80,26 +84,21 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
 
 
-@cache
-def _inline_parser() -> MarkdownIt:
-    return MarkdownIt("commonmark")
-
-
 def _marks(tokens: Sequence[Token], lines: Lines) -> Iterator[HeadingMark]:
     for token, inline in pairwise(tokens):
-        if token.type == "heading_open" and token.level == 0:
-            title = _plain_text(inline.content)
-            if title:
-                yield HeadingMark(lines.of(token).start, level=int(token.tag[1]), title=title)
+        is_heading = token.type == "heading_open" and token.level == 0
+        if is_heading and (title := _plain_text(inline.content)):
+            yield HeadingMark(lines.of(token).start, level=int(token.tag[1]), title=title)
 
 
 def _plain_text(markup: str) -> str:
     """Strip the markup from one line of Markdown."""
-    [inline] = _inline_parser().parseInline(markup)
+    tokens: list[Token] = []
+    _parser().inline.parse(markup, _parser(), {}, tokens)
     words = (
-        child.content if child.type in ("text", "code_inline", "image") else " "
-        for child in inline.children or ()
-        if child.content or child.type in ("softbreak", "hardbreak")
+        token.content if token.type in ("text", "text_special", "code_inline", "image") else " "
+        for token in tokens
+        if token.content or token.type in ("softbreak", "hardbreak")
     )
     return one_line("".join(words))
 
@@ -132,9 +131,8 @@ def _parts(tokens: Sequence[Token], index: int, lines: Lines) -> Iterator[Span]:
         if token.level == opening.level:
             return
         if token.type == part and token.level == opening.level + depth:
-            span = lines.of(token)
-            if is_table and span.start == start:
-                span = lines.of(token, more=1)
+            is_header = is_table and lines.of(token).start == start
+            span = lines.of(token, more=is_header)
             if span.end > span.start:
                 yield span
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from lagotto.documents import Block, storable
+from lagotto.documents import storable
 from lagotto.errors import CorruptSourceError, EmptySourceError
-from lagotto.readers.base import Draft, HeadingMark, Source, TextBuilder, moved, one_line
+from lagotto.readers.base import Draft, HeadingMark, Source, TextBuilder, one_line
 from lagotto.readers.decode import decode
 from lagotto.readers.formats import FormatReader
 from lagotto.readers.markdown import structure
@@ -68,15 +68,16 @@ def _add(builder: TextBuilder, cell: dict[str, Any]) -> None:
     text = joined.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     if not text.strip():
         return
-    start = builder.add(text)
     match cell.get("cell_type"):
         case "code":
-            builder.blocks.append(Block(start=start, end=builder.length, kind="code"))
+            builder.code(text)
         case "heading":
             level = cell.get("level")
             level = level if isinstance(level, int) and 1 <= level <= 6 else 1
-            builder.marks.append(HeadingMark(start, level, one_line(text)))
+            builder.marks.append(HeadingMark(builder.add(text), level, one_line(text)))
         case "markdown":
-            marks, blocks = structure(text)
-            builder.marks += [mark._replace(start=start + mark.start) for mark in marks]
-            builder.blocks += [moved(block, start) for block in blocks]
+            marks, blocks = structure(text, offset=builder.add(text))
+            builder.marks += marks
+            builder.blocks += blocks
+        case _:
+            builder.add(text)

@@ -51,7 +51,6 @@ class CodeReader(FormatReader):
             headings=tuple(_python_headings(text)) if language == "python" else (),
             blocks=(Block(start=0, end=len(text), kind="code"),),
             metadata={"programming_language": language} if language else {},
-            detect=False,
         )
 
 

@@ -83,14 +83,8 @@ class SkipLog:
         self.unread = 0
         """Files that the walk selected, and that were skipped for what is in them."""
 
-    def add(
-        self, path: Path, reason: SkipReason, *, folder: bool = False, unread: bool = False
-    ) -> None:
-        """Note that a file, or a folder with all its files, is not read.
-
-        `unread` is a file that the walk selected.
-        """
-        self.unread += unread
+    def add(self, path: Path, reason: SkipReason, *, folder: bool = False) -> None:
+        """Note that a file, or a folder with all its files, is not read."""
         suffix = storable(path.suffix.lower()) or "without suffix"
         self._counts[suffix if reason == "unsupported" else reason] += 1
         self._folders += folder
@@ -265,18 +259,6 @@ def matches(parts: Sequence[str], pattern: str) -> bool:
     return match_segments(parts, segments)
 
 
-def walk(
-    root: Path, *, selection: Selection, skipped: SkipLog | None = None
-) -> Iterator[Path | ReadError]:
-    """Yield the files below `root`, sorted by path, and an error for each unreadable folder.
-
-    What is not selected is added to `skipped`. Links to folders are followed, but no folder is
-    entered twice. Files that vanish during the walk are yielded, so that reading them reports an
-    error.
-    """
-    return _Walk(root, selection, skipped or SkipLog()).files(root)
-
-
 class _Entry(NamedTuple):
     """A path, its parts below the root, and the ignore files that count there, nearest last."""
 
@@ -285,16 +267,19 @@ class _Entry(NamedTuple):
     ignore: tuple[IgnoreFile, ...]
 
 
-class _Walk:
-    """One walk through a folder.
+class Walk:
+    """The files below `root`, sorted by path, and an error for each unreadable folder.
 
-    In a git repository the ignore files of the folders above `root` count too, up to the top of the
+    What is not selected is in `skipped`. Links to folders are followed, but no folder is entered
+    twice. Files that vanish during the walk are yielded, so that reading them reports an error. In
+    a git repository the ignore files of the folders above `root` count too, up to the top of the
     repository.
     """
 
-    def __init__(self, root: Path, selection: Selection, skipped: SkipLog) -> None:
+    def __init__(self, root: Path, selection: Selection) -> None:
+        self.root = root
+        self.skipped = SkipLog()
         self._selection = selection
-        self._skipped = skipped
         self._entered: set[tuple[int, int]] = set()
         absolute = Path(os.path.abspath(root))  # noqa: PTH100 links stay
         folders = (absolute, *absolute.parents)
@@ -306,9 +291,9 @@ class _Walk:
             for file in _load(top.joinpath(*self._above[:depth]), depth)
         )
 
-    def files(self, root: Path) -> Iterator[Path | ReadError]:
+    def __iter__(self) -> Iterator[Path | ReadError]:
         include = self._selection.include
-        waiting = [_Entry(root, (), self._inherited)]
+        waiting = [_Entry(self.root, (), self._inherited)]
         while waiting:
             entry = waiting.pop()
             path = entry.path
@@ -324,7 +309,7 @@ class _Walk:
                     if not include or any(matches(entry.parts, pattern) for pattern in include):
                         yield path
                     else:
-                        self._skipped.add(path, "excluded")
+                        self.skipped.add(path, "excluded")
             except OSError as exc:
                 yield ReadError(path.as_posix(), f"can't open the folder: {exc.strerror or exc}")
 
@@ -342,7 +327,7 @@ class _Walk:
             if reason is None:
                 yield entry
             else:
-                self._skipped.add(entry.path, reason, folder=entry.path.is_dir())
+                self.skipped.add(entry.path, reason, folder=entry.path.is_dir())
 
     def _reason(self, entry: _Entry) -> SkipReason | None:
         path, parts, ignore = entry
@@ -353,7 +338,7 @@ class _Walk:
         if self._selection.everything:
             return None
         folder = path.is_dir()
-        if unwanted := _unwanted_folder(path) if folder else _unwanted_name(path.name):
+        if unwanted := _unwanted_folder(path) if folder else _unwanted_name(path.name.lower()):
             return unwanted
         if path.name.startswith("."):
             return "hidden"
@@ -373,8 +358,7 @@ def _unwanted_folder(path: Path) -> SkipReason | None:
 
 
 def _unwanted_name(name: str) -> SkipReason | None:
-    folded = name.lower()
     for reason, patterns in BY_NAME.items():
-        if any(fnmatchcase(folded, pattern) for pattern in patterns):
+        if any(fnmatchcase(name, pattern) for pattern in patterns):
             return reason
     return None

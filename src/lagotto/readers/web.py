@@ -16,10 +16,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, closing, suppress
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 NAT64 = IPv6Network("64:ff9b::/96")
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 """All public addresses of IPv6; others lead to IPv4 addresses in disguise, or into a local site."""
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 HEADERS = {"User-Agent": "lagotto", "Accept": "text/html, */*;q=0.8"}
 OFFICE = "application/vnd.openxmlformats-officedocument"
 MEDIA_TYPES = {
@@ -97,20 +95,17 @@ def fetch(
         raise ReadError(label, f"can't fetch it ({exc or type(exc).__name__})") from exc
 
 
-class _Deadline:
+class _Deadline(AbstractContextManager["_Deadline"]):
     """The time for all of an address; when it is over, its connections are shut down."""
 
     def __init__(self, label: str, seconds: float) -> None:
         self._label = label
         self._seconds = seconds
         self._end = time.monotonic() + seconds
+        self._connections: list[socket.socket] = []
         self._timer = threading.Timer(seconds, self._shut_down)
         self._timer.daemon = True
-        self._connections: list[socket.socket] = []
-
-    def __enter__(self) -> Self:
         self._timer.start()
-        return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._timer.cancel()
@@ -139,8 +134,7 @@ class _Deadline:
                 connection.shutdown(socket.SHUT_RDWR)
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(NamedTuple):
     """The requests for one address."""
 
     client: httpx.Client
@@ -153,13 +147,10 @@ class _Request:
     def source(self, url: httpx.URL) -> Source:
         """Follow redirects to the content of an address."""
         for _ in range(self.limits.max_redirects + 1):
-            response = self._sent(url)
-            try:
-                if response.status_code not in REDIRECTS or "Location" not in response.headers:
+            with closing(self._sent(url)) as response:
+                if not response.has_redirect_location:
                     return self._read(response)
                 url = url.join(response.headers["Location"])
-            finally:
-                response.close()
         raise ReadError(self.label, f"more than {self.limits.max_redirects} redirects")
 
     def _sent(self, url: httpx.URL) -> httpx.Response:
@@ -169,20 +160,17 @@ class _Request:
         if url.scheme not in ("http", "https") or not url.host:
             raise ReadError(self.label, "only http:// and https:// addresses are read")
         if url.userinfo:
-            raise ReadError(
-                self.label, "addresses with a user name or password are not read; download it"
-            )
+            reason = "addresses with a user name or password are not read; download it"
+            raise ReadError(self.label, reason)
         port = url.port or (443 if url.scheme == "https" else 80)
         problem: httpx.TransportError | None = None
         for address in self._addresses(url.host, port):
+            sni = url.raw_host.decode("ascii")
             request = self.client.build_request(
                 "GET",
                 url.copy_with(host=address, fragment=None),
                 headers={"Host": url.netloc.decode("ascii")},
-                extensions={
-                    "sni_hostname": url.raw_host.decode("ascii"),
-                    "trace": self.deadline.watch,
-                },
+                extensions={"sni_hostname": sni, "trace": self.deadline.watch},
                 timeout=self.deadline.remaining(),
             )
             try:
@@ -201,11 +189,8 @@ class _Request:
         private = [address for address in addresses if not is_public(address)]
         if private and not self.limits.allow_private:
             named = host if host == private[0] else f"{host} is {private[0]}, which"
-            raise ReadError(
-                self.label,
-                f"{named} is not a public address; allow private addresses (--allow-private) if "
-                "you trust it",
-            )
+            remedy = "allow private addresses (--allow-private) if you trust it"
+            raise ReadError(self.label, f"{named} is not a public address; {remedy}")
         return addresses
 
     def _read(self, response: httpx.Response) -> Source:
@@ -216,9 +201,8 @@ class _Request:
         for block in response.iter_bytes():
             data += block
             if len(data) > self.max_bytes:
-                raise SourceTooLargeError(
-                    self.label, f"larger than {self.max_bytes:,} bytes; raise max_bytes"
-                )
+                reason = f"larger than {self.max_bytes:,} bytes; raise max_bytes"
+                raise SourceTooLargeError(self.label, reason)
             if self.interrupted():
                 raise ReadError(self.label, "reading was interrupted")
             self.deadline.remaining()

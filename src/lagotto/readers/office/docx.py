@@ -15,13 +15,12 @@ from lagotto.readers.office.package import (
     children,
     core_properties,
     local_name,
+    run_text,
     small_number,
     value,
 )
 
 WRAPPERS = frozenset({"sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag"})
-WITHOUT_TEXT = frozenset({"pPr", "rPr", "del", "moveFrom", "Fallback"})
-BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 DOCUMENT = re.compile(r"word/document\d*\.xml")
 STYLES = re.compile(r"word/styles\d*\.xml")
 HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
@@ -54,7 +53,7 @@ def _render(body: etree._Element | None, styles: Styles, builder: TextBuilder) -
     items: list[str] = []
     for element in _inside(body, "p", "tbl"):
         is_table = local_name(element) == "tbl"
-        text = "" if is_table else _text(element)
+        text = "" if is_table else run_text(element)
         settings, names = styles.of(element)
         level = _level(settings, names)
         depth = _depth(settings, names) if level is None else None
@@ -66,7 +65,7 @@ def _render(body: etree._Element | None, styles: Styles, builder: TextBuilder) -
             items.clear()
         if is_table:
             rows = _inside(element, "tr")
-            builder.table([_text(cell) for cell in _inside(row, "tc")] for row in rows)
+            builder.table([run_text(cell) for cell in _inside(row, "tc")] for row in rows)
         elif level is not None:
             builder.heading(text, level=level)
         else:
@@ -83,23 +82,6 @@ def _inside(element: etree._Element | None, *names: str) -> Iterator[etree._Elem
             yield from _inside(item, *names)
         else:
             yield item
-
-
-def _text(element: etree._Element) -> str:
-    return "".join(_pieces(element))
-
-
-def _pieces(element: etree._Element) -> Iterator[str]:
-    for item in element:
-        name = local_name(item)
-        if name == "t":
-            yield item.text or ""
-        elif name in BREAKS:
-            yield BREAKS[name]
-        elif name not in WITHOUT_TEXT:
-            yield from _pieces(item)
-            if name == "p":
-                yield "\n"
 
 
 class Styles:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from lagotto.errors import EncryptedSourceError
 from lagotto.readers.base import Draft, TextBuilder, add_item, collapsed
 from lagotto.readers.office.package import (
     Package,
@@ -15,6 +14,7 @@ from lagotto.readers.office.package import (
     child,
     children,
     local_name,
+    locked,
     small_number,
     value,
 )
@@ -35,10 +35,7 @@ class OdtReader(PackageReader):
 
     def draft_of(self, package: Package) -> Draft:
         if b"encryption-data" in package.read(MANIFEST):
-            raise EncryptedSourceError(
-                package.source.label,
-                "password-protected OpenDocument text; save it without a password",
-            )
+            raise locked(package.source, self.noun)
         content = package.xml(package.require(CONTENT))
         builder = TextBuilder()
         _render(child(content, "body", "text"), builder)
@@ -84,27 +81,23 @@ def _render_frames(paragraph: etree._Element, builder: TextBuilder) -> None:
 
 def _add_items(items: list[str], element: etree._Element, *, depth: int) -> None:
     for item in children(element, "list-item", "list-header"):
-        text = " ".join(_text(part) for part in children(item, "p", "h")).strip()
-        if text:
+        if text := " ".join(_text(part) for part in children(item, "p", "h")).strip():
             add_item(items, text, depth=depth)
         for inner in children(item, "list"):
             _add_items(items, inner, depth=depth + 1)
 
 
 def _text(element: etree._Element) -> str:
-    return "".join(_pieces(element))
-
-
-def _pieces(element: etree._Element) -> Iterator[str]:
     """White space in the file is layout: runs of it are one space."""
-    yield collapsed(element.text)
+    text = collapsed(element.text)
     for item in element:
         name = local_name(item)
         if name in BREAKS:
-            yield BREAKS[name]
+            text += BREAKS[name]
         elif name and name not in WITHOUT_TEXT and name != "frame":
-            yield from _pieces(item)
-        yield collapsed(item.tail)
+            text += _text(item)
+        text += collapsed(item.tail)
+    return text
 
 
 def _rows(table: etree._Element) -> Iterator[list[str]]:

@@ -7,7 +7,6 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from posixpath import dirname, join, normpath
 from re import Pattern
 from typing import Any, NamedTuple
@@ -63,22 +62,23 @@ def small_number(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 8 else None
 
 
-class PackageReader(FormatReader):
-    """Reads one of the formats: a subclass makes the draft of an open package.
+BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+WITHOUT_TEXT = frozenset({"pPr", "rPr", "del", "moveFrom", "Fallback", "rPh"})
+"""Settings, what was deleted, and the readings of Japanese words."""
 
-    `noun` names the format in messages, such as `Word file`. Only the needed parts of a file are
-    unpacked.
-    """
 
-    noun: str
-
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        with open_package(source, limit=limit, noun=self.noun) as package:
-            return self.draft_of(package)
-
-    def draft_of(self, package: Package) -> Draft:
-        """The text of a file, with its structure and properties."""
-        raise NotImplementedError
+def run_text(element: etree._Element | None) -> str:
+    """The text of the runs of an Office Open XML element, its paragraphs on lines of their own."""
+    text = ""
+    for item in () if element is None else element:
+        name = local_name(item)
+        if name == "t":
+            text += item.text or ""
+        elif name in BREAKS:
+            text += BREAKS[name]
+        elif name not in WITHOUT_TEXT:
+            text += run_text(item) + ("\n" if name == "p" else "")
+    return text
 
 
 MAX_RATIO = 200
@@ -91,27 +91,42 @@ DAMAGE = (
 )
 
 
-@contextmanager
-def open_package(source: Source, *, limit: int, noun: str) -> Iterator[Package]:
-    """Open an archive; damage found while it is open is a CorruptSourceError."""
-    head = source.head(len(OLE_MAGIC))
-    if not head:
-        raise EmptySourceError(source.label, "empty file; leave it out")
-    if head == OLE_MAGIC:
-        if "EncryptedPackage".encode("utf-16-le") in source.read(limit=limit):
-            raise EncryptedSourceError(
-                source.label, f"password-protected {noun}; save it without a password"
-            )
-        raise UnsupportedFormatError(
-            source.label, "old binary Office format; save it as .docx, .pptx or .xlsx"
-        )
-    try:
-        with source.open() as stream, zipfile.ZipFile(stream) as archive:
-            yield Package(archive, source, limit=limit, noun=noun)
-    except etree.XMLSyntaxError as exc:
-        raise CorruptSourceError(source.label, f"damaged XML in this {noun} ({exc})") from exc
-    except DAMAGE as exc:
-        raise CorruptSourceError(source.label, f"damaged or truncated {noun} ({exc})") from exc
+class PackageReader(FormatReader):
+    """Reads one of the formats: a subclass makes the draft of an open package.
+
+    `noun` names the format in messages, such as `Word file`. Only the needed parts of a file are
+    unpacked; damage found in them is a CorruptSourceError.
+    """
+
+    noun: str
+
+    def draft(self, source: Source, *, limit: int) -> Draft:
+        head = source.head(len(OLE_MAGIC))
+        if not head:
+            raise EmptySourceError(source.label, "empty file; leave it out")
+        if head == OLE_MAGIC:
+            if "EncryptedPackage".encode("utf-16-le") in source.read(limit=limit):
+                raise locked(source, self.noun)
+            reason = "old binary Office format; save it as .docx, .pptx or .xlsx"
+            raise UnsupportedFormatError(source.label, reason)
+        try:
+            with source.open() as stream, zipfile.ZipFile(stream) as archive:
+                return self.draft_of(Package(archive, source, limit=limit, noun=self.noun))
+        except etree.XMLSyntaxError as exc:
+            reason = f"damaged XML in this {self.noun} ({exc})"
+            raise CorruptSourceError(source.label, reason) from exc
+        except DAMAGE as exc:
+            reason = f"damaged or truncated {self.noun} ({exc})"
+            raise CorruptSourceError(source.label, reason) from exc
+
+    def draft_of(self, package: Package) -> Draft:
+        """The text of a file, with its structure and properties."""
+        raise NotImplementedError
+
+
+def locked(source: Source, noun: str) -> EncryptedSourceError:
+    reason = f"password-protected {noun}; save it without a password"
+    return EncryptedSourceError(source.label, reason)
 
 
 class Relation(NamedTuple):
@@ -147,9 +162,7 @@ class Package:
         if part is None:
             return b""
         if part.flag_bits & 1:
-            raise EncryptedSourceError(
-                self.source.label, "password-protected zip file; save it without a password"
-            )
+            raise locked(self.source, "zip file")
         self._unpacked += part.file_size
         bomb = part.file_size > SMALL and part.file_size > MAX_RATIO * part.compress_size
         self.check_size(self._unpacked, bomb=bomb)
@@ -162,16 +175,13 @@ class Package:
     def check_size(self, size: int, *, bomb: bool = False) -> None:
         """SourceTooLargeError if what is unpacked, or the text made of it, takes too much."""
         if bomb or size > self.limit:
-            raise SourceTooLargeError(
-                self.source.label,
-                f"unpacks to {size:,} bytes; the limits are {self.limit:,} bytes (max_bytes) and "
-                f"{MAX_RATIO} times the packed size",
-            )
+            limits = f"{self.limit:,} bytes (max_bytes) and {MAX_RATIO} times the packed size"
+            reason = f"unpacks to {size:,} bytes; the limits are {limits}"
+            raise SourceTooLargeError(self.source.label, reason)
 
     def xml(self, name: str | None) -> etree._Element | None:
-        parser = etree.XMLParser(**PARSING)
         data = self.read(name)
-        return etree.fromstring(data, parser) if data else None
+        return etree.fromstring(data, etree.XMLParser(**PARSING)) if data else None
 
     def relations(self, part: str) -> dict[str, Relation]:
         """The parts that an Office Open XML part refers to, by id."""

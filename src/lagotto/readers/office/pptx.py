@@ -16,6 +16,7 @@ from lagotto.readers.office.package import (
     core_properties,
     local_name,
     related,
+    run_text,
     small_number,
     value,
 )
@@ -31,8 +32,8 @@ OUTLINE = frozenset({"body", "obj", None})
 class PptxReader(PackageReader):
     """Reads slides in their order: title, bullet points, text boxes, tables, speaker notes.
 
-    A slide is a page and a section. Slide numbers, footers and dates are left
-    out; pictures and charts have no text.
+    A slide is a page and a section. Slide numbers, footers and dates are left out; pictures and
+    charts have no text.
     """
 
     kind = "pptx"
@@ -67,7 +68,8 @@ def _add_slide(builder: TextBuilder, slide: etree._Element | None) -> bool:
     for shape in shapes:
         if local_name(shape) == "graphicFrame":
             for table in shape.iter("{*}tbl"):
-                builder.table(_rows(table))
+                rows = children(table, "tr")
+                builder.table([run_text(cell) for cell in children(row, "tc")] for row in rows)
         elif shape is not title and _placeholder(shape) not in FURNITURE:
             _add_text(builder, shape)
     return bool(words)
@@ -100,19 +102,5 @@ def _add_text(builder: TextBuilder, shape: etree._Element) -> None:
 
 def _paragraphs(shape: etree._Element) -> Iterator[tuple[int, str]]:
     for paragraph in children(child(shape, "txBody"), "p"):
-        text = _text(paragraph).strip()
-        if text:
+        if text := run_text(paragraph).strip():
             yield small_number(value(child(paragraph, "pPr"), "lvl")) or 0, text
-
-
-def _text(paragraph: etree._Element) -> str:
-    pieces = []
-    for item in paragraph.iter("{*}t", "{*}br", "{*}tab"):
-        name = local_name(item)
-        pieces.append((item.text or "") if name == "t" else "\n" if name == "br" else "\t")
-    return "".join(pieces)
-
-
-def _rows(table: etree._Element) -> Iterator[list[str]]:
-    for row in children(table, "tr"):
-        yield ["\n".join(_text(item) for item in cell.iter("{*}p")) for cell in children(row, "tc")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from io import BytesIO
@@ -19,6 +20,7 @@ from lagotto.readers.office.package import (
     children,
     core_properties,
     related,
+    run_text,
     small_number,
     value,
 )
@@ -49,7 +51,7 @@ class XlsxReader(PackageReader):
         parts = {relation.kind: relation.part for relation in relations.values()}
         workbook, texts = package.xml(main), package.xml(parts.get("sharedStrings"))
         cells = Cells(
-            texts=[one_line(_rich_text(item)) for item in children(texts, "si")],
+            texts=[one_line(run_text(item)) for item in children(texts, "si")],
             dates=_date_styles(package.xml(parts.get("styles"))),
             since_1904=value(child(workbook, "workbookPr"), "date1904") in ("1", "true"),
         )
@@ -115,7 +117,7 @@ class Cells:
     def _text(self, cell: etree._Element) -> str:
         kind = value(cell, "t") or "n"
         if kind == "inlineStr":
-            return _rich_text(child(cell, "is"))
+            return run_text(child(cell, "is"))
         stored = child(cell, "v")
         text = (stored.text or "").strip() if stored is not None else ""
         if kind == "s":
@@ -123,17 +125,15 @@ class Cells:
             return self.texts[index] if index is not None and index < len(self.texts) else ""
         if kind == "b":
             return {"1": "TRUE", "0": "FALSE"}.get(text, text)
-        if kind != "n":
-            return text
-        if small_number(value(cell, "s")) in self.dates:
-            return self._date(text) or text
-        return _plain_number(text)
+        if kind == "n":
+            with suppress(ValueError):
+                if small_number(value(cell, "s")) in self.dates:
+                    return self._date(float(text)) or text
+                if "." in text or "E" in text:  # without the noise of 0.30000000000000004
+                    return f"{float(text):.15g}"
+        return text
 
-    def _date(self, text: str) -> str | None:
-        try:
-            days = float(text)
-        except ValueError:
-            return None
+    def _date(self, days: float) -> str | None:
         if not 0 <= days < LAST_DAY:
             return None
         seconds = round(days * 86_400)
@@ -142,16 +142,6 @@ class Cells:
         epoch = datetime(1904, 1, 1) if self.since_1904 else datetime(1899, 12, 30)
         moment = epoch + timedelta(seconds=seconds)
         return moment.date().isoformat() if seconds % 86_400 == 0 else moment.isoformat(sep=" ")
-
-
-def _plain_number(text: str) -> str:
-    """A number without the binary noise that files hold, such as 0.30000000000000004."""
-    if "." not in text and "E" not in text:
-        return text
-    try:
-        return f"{float(text):.15g}"
-    except ValueError:
-        return text
 
 
 def _column(reference: str | None, *, default: int) -> int:
@@ -165,25 +155,12 @@ def _column(reference: str | None, *, default: int) -> int:
     return index - 1
 
 
-def _rich_text(item: etree._Element | None) -> str:
-    """The text of all runs, without the readings of Japanese words."""
-    pieces = []
-    for part in children(item, "t", "r"):
-        text = part if part.tag == "t" or part.tag.endswith("}t") else child(part, "t")
-        pieces.append((text.text or "") if text is not None else "")
-    return "".join(pieces)
-
-
 def _date_styles(root: etree._Element | None) -> set[int]:
-    own = {
-        small_number(value(item, "numFmtId")): _shows_date(value(item, "formatCode") or "")
-        for item in children(child(root, "numFmts"), "numFmt")
-    }
+    own: dict[int | None, bool] = {}
+    for item in children(child(root, "numFmts"), "numFmt"):
+        pattern = LITERAL.sub("", (value(item, "formatCode") or "").split(";")[0]).lower()
+        shows_date = any(letter in pattern for letter in "ymdhs") and "general" not in pattern
+        own[small_number(value(item, "numFmtId"))] = shows_date
     styles = children(child(root, "cellXfs"), "xf")
     codes = [small_number(value(style, "numFmtId")) for style in styles]
     return {index for index, code in enumerate(codes) if own.get(code, code in DATE_FORMATS)}
-
-
-def _shows_date(code: str) -> bool:
-    pattern = LITERAL.sub("", code.split(";")[0]).lower()
-    return any(letter in pattern for letter in "ymdhs") and "general" not in pattern
