@@ -152,9 +152,8 @@ class Source:
         with self.open() as stream:
             data = stream.read(limit + 1)
         if len(data) > limit:
-            raise SourceTooLargeError(
-                self.label, f"larger than {limit:,} bytes; raise max_bytes or split the file"
-            )
+            reason = f"larger than {limit:,} bytes; raise max_bytes or split the file"
+            raise SourceTooLargeError(self.label, reason)
         return data
 
     def head(self, size: int = 4096) -> bytes:
@@ -431,12 +430,11 @@ class Draft:
             path = ".".join(map(str, problem["loc"]))
             raise CorruptSourceError(source.label, f"{path}: {problem['msg']}") from exc
         except RecursionError as exc:
-            raise CorruptSourceError(
-                source.label, "the metadata is nested too deeply; flatten it"
-            ) from exc
+            reason = "the metadata is nested too deeply; flatten it"
+            raise CorruptSourceError(source.label, reason) from exc
 
 
-def parse_iso_date(text: str | None) -> datetime | None:
+def parse_date(text: str | None) -> datetime | None:
     """Parse an ISO 8601 date or time; None if it is not one."""
     try:
         return datetime.fromisoformat((text or "").strip())

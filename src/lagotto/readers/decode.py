@@ -112,17 +112,13 @@ def _most_readable(sample: bytes) -> str:
             text = codecs.getincrementaldecoder(encoding)().decode(sample)
         except UnicodeDecodeError:
             continue
-        score = 1 + confidence(text) - _oddity(text)
+        # the share of other characters than ASCII that are unusual after the one before them
+        foreign = [index for index, char in enumerate(text) if char > "\x7f"]
+        odd = sum(_is_odd(text[index - 1 : index], text[index]) for index in foreign)
+        score = 1 + confidence(text) - odd / max(1, len(foreign))
         if score > best_score + 0.02:
             best, best_score = encoding, score
     return best
-
-
-def _oddity(text: str) -> float:
-    """The share of non-ASCII characters that are unusual after the character before them."""
-    foreign = [index for index, char in enumerate(text) if char > "\x7f"]
-    odd = sum(_is_odd(text[index - 1 : index], text[index]) for index in foreign)
-    return odd / max(1, len(foreign))
 
 
 def _is_odd(before: str, char: str) -> bool:

@@ -6,21 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
+from itertools import chain, takewhile
 
 from lxml import etree
 
 from lagotto.documents import storable
 from lagotto.errors import EmptySourceError
-from lagotto.readers.base import (
-    BULLET,
-    Draft,
-    Source,
-    TextBuilder,
-    collapsed,
-    one_line,
-    parse_iso_date,
-)
+from lagotto.readers.base import BULLET, Draft, Source, TextBuilder, collapsed, one_line, parse_date
 from lagotto.readers.decode import decode
 from lagotto.readers.formats import FormatReader
 from lagotto.readers.language import language_code
@@ -64,27 +56,8 @@ def has_no_text(element: etree._Element) -> bool:
     return element.tag in NO_TEXT
 
 
-def main_content(body: etree._Element) -> etree._Element:
-    """The `<main>` element or one with that role, the only article, or else the whole body."""
-    roles = (item for item in body.iter() if item.get("role") == "main")
-    articles = list(body.iter("article"))
-    sole = articles[0] if len(articles) == 1 else body
-    return next(chain(body.iter("main"), roles), sole)
-
-
-def boilerplate(root: etree._Element, *, whole_page: bool) -> Skip:
-    """A predicate for the elements of `root` that are navigation, hidden, or link lists.
-
-    On a `whole_page` header, footer and link lists are boilerplate. Inside a page's main element
-    they are not: there, the header holds the title and links are content.
-    """
-    if not whole_page:
-        return _is_furniture
-    dropped = _page_furniture(root)
-    return lambda element: _is_furniture(element) or element in dropped
-
-
-def _is_furniture(element: etree._Element) -> bool:
+def is_furniture(element: etree._Element) -> bool:
+    """Whether an element is navigation, a form, or hidden."""
     style = (element.get("style") or "").replace(" ", "").lower()
     return (
         element.tag in NO_TEXT
@@ -107,10 +80,14 @@ class _Weight:
 
 
 def _page_furniture(root: etree._Element) -> set[etree._Element]:
+    """The header, the footer and the lists of links of a whole page.
+
+    Inside a page's main element they are content: there, the header holds the title.
+    """
     dropped: set[etree._Element] = set()
     weights = [_Weight()]
     content = 0
-    for event, element in walk(root, _is_furniture):
+    for event, element in walk(root, is_furniture):
         if event == "start":
             content += element.tag in CONTENT
             weights.append(_Weight(chars=len((element.text or "").strip())))
@@ -174,10 +151,7 @@ def _layout(root: etree._Element) -> set[etree._Element]:
     """Lists and tables that contain a heading or table, and so only lay out the page."""
     around: set[etree._Element] = set()
     for inner in root.iter(*HEADINGS, "table"):
-        for outer in inner.iterancestors():
-            if outer in around:
-                break
-            around.add(outer)
+        around.update(takewhile(lambda outer: outer not in around, inner.iterancestors()))
     return {element for element in around if element.tag in WHOLE}
 
 
@@ -293,8 +267,11 @@ def declared_encoding(data: bytes) -> str | None:
 def _page_text(root: etree._Element) -> TextBuilder:
     """The main content of a page, or all its text if that is almost empty."""
     body = next(root.iter("body"), root)
-    main = main_content(body)
-    pruned = render(main, skip=boilerplate(main, whole_page=main is body))
+    roles = (item for item in body.iter() if item.get("role") == "main")
+    articles = list(body.iter("article"))
+    main = next(chain(body.iter("main"), roles, articles if len(articles) == 1 else ()), body)
+    dropped = _page_furniture(body) if main is body else set()
+    pruned = render(main, skip=lambda element: is_furniture(element) or element in dropped)
     if len(pruned.text) >= ENOUGH:
         return pruned
     whole = render(body, skip=has_no_text)
@@ -313,7 +290,7 @@ def _named_metadata(root: etree._Element) -> dict[str, str]:
 
 
 def _moment(named: dict[str, str], names: tuple[str, ...]) -> datetime | None:
-    moments = (parse_iso_date(named[name]) for name in names if name in named)
+    moments = (parse_date(named[name]) for name in names if name in named)
     return next((moment for moment in moments if moment), None)
 
 
@@ -340,8 +317,7 @@ class _ShallowBuilder:
 
     def __init__(self) -> None:
         self._builder = etree.TreeBuilder()
-        self._depth = 0
-        self._silent = 0
+        self._depth = self._silent = 0
 
     def start(self, tag: str | bytes, attrib: Mapping[str | bytes, str | bytes]) -> None:
         self._depth += 1

@@ -23,7 +23,7 @@ from lagotto.errors import (
 from lagotto.readers.base import ReadOptions, Source, TextBuilder, one_line
 from lagotto.readers.decode import decode
 from lagotto.readers.formats import SUFFIXES, FormatReader, Formats
-from lagotto.readers.html import boilerplate, declared_encoding, parse, render
+from lagotto.readers.html import declared_encoding, is_furniture, parse, render
 
 SHOWN = ("From", "To", "Cc", "Date", "Subject")
 MOST_HEADER = 10_000
@@ -85,7 +85,7 @@ def _body(message: Part) -> TextBuilder:
         builder.paragraph(plain)
     elif (page := parse(html)) is not None:
         root = next(page.iter("body"), page)
-        render(root, skip=boilerplate(root, whole_page=False), builder=builder)
+        render(root, skip=is_furniture, builder=builder)
     return builder
 
 

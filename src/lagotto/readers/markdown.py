@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from lagotto.documents import Block, BlockKind, Span, json_value, storable
-from lagotto.readers.base import Draft, HeadingMark, Source, one_line, parse_iso_date, sections
+from lagotto.readers.base import Draft, HeadingMark, Source, one_line, parse_date, sections
 from lagotto.readers.decode import decode
 from lagotto.readers.formats import FormatReader
 from lagotto.readers.language import language_code
@@ -196,5 +196,5 @@ def _moment(fields: Mapping[str, object], names: tuple[str, ...]) -> datetime | 
             case date() as day:
                 return datetime(day.year, day.month, day.day, tzinfo=UTC)
             case str() as text:
-                return parse_iso_date(text)
+                return parse_date(text)
     return None

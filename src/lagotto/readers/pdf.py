@@ -6,7 +6,7 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from itertools import chain, groupby
@@ -206,7 +206,7 @@ def without_running_text(pages: Sequence[PageText]) -> tuple[list[str], list[str
     ran: set[int] = set()
     for index, page in enumerate(pages):
         top, bottom = (margins.running(index, lines) for lines in (page.top, page.bottom))
-        texts.append(_without(page.text, top, bottom))
+        texts.append(_without(_without(page.text, top, 1), bottom, -1))
         ran |= {side for side, lines in ((1, top), (-1, bottom)) if lines}
         numbers = margins.numbers(index)
         page_wordings = (_wording(line, numbers) for line in (*top, *bottom))
@@ -239,7 +239,7 @@ def _without_edges(texts: Sequence[str], side: int) -> tuple[list[str], list[str
             if line in running_lines or not numberings.isdisjoint(_firsts([line], index))
         ]
         running_lines.update(dict.fromkeys(line for line in edge if line in repeated))
-        bare = _without(text, *((running, ()) if side > 0 else ((), running)))
+        bare = _without(text, running, side)
         stripped.append(bare if bare.strip() else text)
     return stripped, list(running_lines)
 
@@ -250,14 +250,13 @@ def _firsts(edge: Iterable[str], index: int) -> set[int]:
     return {numbers[0] - index for form, numbers in lines if form == "#"}
 
 
-def _without(text: str, top: Sequence[str], bottom: Sequence[str]) -> str:
-    """The text without a line for each of `top`, the first such, and of `bottom`, the last such."""
+def _without(text: str, running: Sequence[str], side: int) -> str:
+    """The text without a line for each of `running`: the first such on side 1, the last on -1."""
     lines = text.split("\n")
-    for running, order in ((top, 1), (bottom, -1)):
-        for line in running:
-            indexes = [at for at, one in enumerate(lines) if one.strip() == line][::order]
-            if indexes:
-                del lines[indexes[0]]
+    for line in running:
+        indexes = [at for at, one in enumerate(lines) if one.strip() == line]
+        if indexes:
+            del lines[indexes[0 if side > 0 else -1]]
     return "\n".join(lines).strip("\n")
 
 
@@ -281,7 +280,7 @@ def parse_pdf_date(text: str | None) -> datetime | None:
         return None
     digits, hours, minutes = match.groups()
     moment = digits + "0101000000"[len(digits) - len("YYYY") :]
-    return base.parse_iso_date(f"{moment[:8]}T{moment[8:]}{hours or '+00'}{minutes or '00'}")
+    return base.parse_date(f"{moment[:8]}T{moment[8:]}{hours or '+00'}{minutes or '00'}")
 
 
 PDFIUM = threading.Lock()
@@ -319,8 +318,7 @@ class PdfReader(FormatReader):
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
         data = source.read(limit=options.max_bytes)
         with PDFIUM, _opened(data, label=source.label) as pdf:
-            recognised = _recognised(pdf, self._ocr, source) if self._ocr else {}
-            draft, broken = _draft(pdf, recognised, stem=source.stem)
+            draft, broken = _draft(pdf, source, self._ocr)
         needs = "read with --ocr auto, which needs tesseract or ocrmypdf"
         remedy = "OCR found no text either" if self._ocr else needs
         if not draft.text.strip():
@@ -357,30 +355,13 @@ def _opened(data: bytes, *, label: str) -> Iterator[pdfium.PdfDocument]:
         yield pdf
 
 
-def _recognised(pdf: pdfium.PdfDocument, ocr: Ocr, source: Source) -> dict[int, str]:
-    texts = {}
-    for index in range(len(pdf)):
-        read = _page_text(pdf, index)
-        if read is not None and not read.text.strip():
-            page = pdf[index]
-            largest = max(1.0, *page.get_size())  # a huge page has fewer pixels
-            bitmap = page.render(scale=min(DPI / 72, MOST_PIXELS / largest), grayscale=True)
-            picture = png(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride)
-            bitmap.close()
-            page.close()
-            text = ocr(PageImage(source.label, index + 1, picture))
-            texts[index] = storable(text).replace("\r\n", "\n").strip()
-    return texts
-
-
-def _draft(
-    pdf: pdfium.PdfDocument, recognised: Mapping[int, str], *, stem: str | None
-) -> tuple[Draft, list[int]]:
+def _draft(pdf: pdfium.PdfDocument, source: Source, ocr: Ocr | None) -> tuple[Draft, list[int]]:
     """The content of the document, and the numbers of the pages that can't be read."""
-    read = [
-        PageText(recognised[index]) if recognised.get(index) else _page_text(pdf, index)
-        for index in range(len(pdf))
-    ]
+    read = [_page_text(pdf, index) for index in range(len(pdf))]
+    for index, blank in enumerate(read):
+        if ocr and blank is not None and not blank.text.strip():
+            text = ocr(PageImage(source.label, index + 1, _picture(pdf[index])))
+            read[index] = PageText(storable(text).replace("\r\n", "\n").strip() or blank.text)
     texts, running = without_running_text([page or PageText("") for page in read])
     labels = [_metadata_line(pdf.get_page_label, index) for index in range(len(pdf))]
     text, pages = _joined_pages(texts, labels)
@@ -396,12 +377,21 @@ def _draft(
         pages=tuple(pages),
         headings=headings,
         blocks=tuple(chain.from_iterable(blocks)),
-        title=choose_title(information["Title"], headings, stem),
+        title=choose_title(information["Title"], headings, source.stem),
         metadata={**metadata, **({"running_text": running} if running else {})},
         created_at=parse_pdf_date(information["CreationDate"]),
         updated_at=parse_pdf_date(information["ModDate"]),
     )
     return draft, [number for number, page in enumerate(read, start=1) if page is None]
+
+
+def _picture(page: pdfium.PdfPage) -> bytes:
+    largest = max(1.0, *page.get_size())  # a huge page has fewer pixels
+    bitmap = page.render(scale=min(DPI / 72, MOST_PIXELS / largest), grayscale=True)
+    picture = png(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride)
+    bitmap.close()
+    page.close()
+    return picture
 
 
 def _joined_pages(texts: Sequence[str], labels: Sequence[str | None]) -> tuple[str, list[Page]]:

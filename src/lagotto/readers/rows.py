@@ -94,10 +94,9 @@ def _bounded_lines(lines: TextIO, source: Source, *, limit: int) -> Iterator[str
     """Yield lines with their line ends; SourceTooLargeError for one longer than `limit`."""
     for number, line in enumerate(iter(partial(lines.readline, limit + 1), ""), start=1):
         if len(line) > limit:
-            raise SourceTooLargeError(
-                source.label,
-                f"line {number} is longer than {limit:,} characters; raise max_bytes or split it",
-            )
+            remedy = "raise max_bytes or split it"
+            reason = f"line {number} is longer than {limit:,} characters; {remedy}"
+            raise SourceTooLargeError(source.label, reason)
         yield line
 
 
@@ -133,9 +132,8 @@ class _RowMapper:
         if reference:
             key = int(digest(reference)[:16], 16)  # saves memory if many rows have long ids
             if key in self.seen:
-                raise CorruptSourceError(
-                    self.source.label, f"duplicate id {reference!r}; an earlier row has it"
-                )
+                reason = f"duplicate id {reference!r}; an earlier row has it"
+                raise CorruptSourceError(self.source.label, reason)
             self.seen.add(key)
         title = _as_text(values[columns.title]).strip() if columns.title else ""
         text = _row_text(values, columns)
@@ -189,9 +187,8 @@ def _resolve_columns(columns: Columns, names: Sequence[str], *, source: Source) 
     required = (*columns.text, columns.title, columns.id, *(columns.metadata or ()), *columns.types)
     for name in required:
         if name is not None and name not in names:
-            raise ReadError(
-                source.label, f"no column {name!r}; available columns: {', '.join(names)}"
-            )
+            reason = f"no column {name!r}; available columns: {', '.join(names)}"
+            raise ReadError(source.label, reason)
     folded = {name.strip().casefold(): name for name in reversed(names)}
     text_column, title_column, id_column = (
         next((folded[name] for name in usual if name in folded), None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from lagotto.documents import Block, BlockKind, storable
-from lagotto.readers.base import Draft, HeadingMark, Source, one_line, parse_iso_date, sections
+from lagotto.readers.base import Draft, HeadingMark, Source, one_line, parse_date, sections
 from lagotto.readers.decode import decode
 from lagotto.readers.formats import FormatReader
 from lagotto.readers.markdown import Lines
@@ -45,7 +45,7 @@ class RstReader(FormatReader):
             blocks=tuple(_blocks(lines, spans)),
             title=fields.pop("title", None),
             metadata={name: text for name, text in fields.items() if name in ("author", "version")},
-            created_at=parse_iso_date(fields.get("date")),
+            created_at=parse_date(fields.get("date")),
         )
 
 

@@ -40,13 +40,9 @@ class RtfReader(FormatReader):
         data = source.read(limit=limit)
         if data.strip() and not data.lstrip().startswith(RTF_MAGIC):
             raise CorruptSourceError(source.label, "not an RTF file; give it another suffix")
-        return Draft(kind=self.kind, text=rtf_text(data))
-
-
-def rtf_text(data: bytes) -> str:
-    text = "".join(_pieces(data.decode("latin-1"))).encode("utf-16", "surrogatepass")
-    lines = (line.strip(" ") for line in text.decode("utf-16", "replace").split("\n"))
-    return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
+        text = "".join(_pieces(data.decode("latin-1"))).encode("utf-16", "surrogatepass")
+        lines = (line.strip(" ") for line in text.decode("utf-16", "replace").split("\n"))
+        return Draft(self.kind, _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip())
 
 
 def _pieces(source: str) -> Iterator[str]:

@@ -101,20 +101,13 @@ class SkipLog:
         return Skipped(counts=dict(self._counts), folders=self._folders, files=tuple(self._files))
 
 
-_SECRETS = """
-*.pem *.ppk *.p12 *.pfx *.jks *.keystore *.kdbx *.env .env .env.* id_rsa id_dsa id_ecdsa id_ed25519
-.netrc _netrc .pgpass .htpasswd .npmrc .pypirc .git-credentials
-"""
-_LOCK_FILES = """
-*.lock package-lock.json npm-shrinkwrap.json pnpm-lock.yaml packages.lock.json gradle.lockfile
-go.sum bun.lockb
-"""
-_MINIFIED = "*.min.js *.min.mjs *.min.css *.js.map *.mjs.map *.css.map"
-BY_NAME: dict[SkipReason, list[str]] = {
-    "secret": _SECRETS.split(),
-    "lock file": _LOCK_FILES.split(),
-    "minified": _MINIFIED.split(),
-    "unsupported": ["*.svg"],  # text, but of drawings
+BY_NAME: dict[SkipReason, str] = {
+    "secret": "*.pem *.ppk *.p12 *.pfx *.jks *.keystore *.kdbx *.env .env .env.* id_rsa id_dsa"
+    " id_ecdsa id_ed25519 .netrc _netrc .pgpass .htpasswd .npmrc .pypirc .git-credentials",
+    "lock file": "*.lock package-lock.json npm-shrinkwrap.json pnpm-lock.yaml packages.lock.json"
+    " gradle.lockfile go.sum bun.lockb",
+    "minified": "*.min.js *.min.mjs *.min.css *.js.map *.mjs.map *.css.map",
+    "unsupported": "*.svg",  # text, but of drawings
 }
 VENDORED = frozenset(
     {"node_modules", "bower_components", "jspm_packages", "site-packages", "third_party", "Pods"}
@@ -359,6 +352,6 @@ def _unwanted_folder(path: Path) -> SkipReason | None:
 
 def _unwanted_name(name: str) -> SkipReason | None:
     for reason, patterns in BY_NAME.items():
-        if any(fnmatchcase(name, pattern) for pattern in patterns):
+        if any(fnmatchcase(name, pattern) for pattern in patterns.split()):
             return reason
     return None

@@ -20,66 +20,10 @@ from lagotto.errors import (
     SourceTooLargeError,
     UnsupportedFormatError,
 )
-from lagotto.readers.base import Draft, Source, one_line, parse_iso_date
+from lagotto.readers.base import Draft, Source, one_line, parse_date
 from lagotto.readers.formats import OLE_MAGIC, FormatReader
 from lagotto.readers.language import language_code
-
-PARSING: dict[str, Any] = {
-    "resolve_entities": False,
-    "no_network": True,
-    "load_dtd": False,
-    "remove_comments": True,
-    "remove_pis": True,
-}
-"""Entities are not resolved and nothing is fetched."""
-
-
-def local_name(element: etree._Element) -> str:
-    """The tag without its namespace, which may be transitional or strict."""
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
-
-
-def children(element: etree._Element | None, *names: str) -> Iterator[etree._Element]:
-    """The child elements with these local names."""
-    return (item for item in (() if element is None else element) if local_name(item) in names)
-
-
-def child(element: etree._Element | None, *path: str) -> etree._Element | None:
-    """The first element along a path of local names."""
-    for name in path:
-        element = next(children(element, name), None)
-    return element
-
-
-def value(element: etree._Element | None, name: str = "val") -> str | None:
-    if element is None:
-        return None
-    texts = (text for key, text in element.items() if str(key).rpartition("}")[2] == name)
-    return next((str(text) for text in texts), None)
-
-
-def small_number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 8 else None
-
-
-BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
-WITHOUT_TEXT = frozenset({"pPr", "rPr", "del", "moveFrom", "Fallback", "rPh"})
-"""Settings, what was deleted, and the readings of Japanese words."""
-
-
-def run_text(element: etree._Element | None) -> str:
-    """The text of the runs of an Office Open XML element, its paragraphs on lines of their own."""
-    text = ""
-    for item in () if element is None else element:
-        name = local_name(item)
-        if name == "t":
-            text += item.text or ""
-        elif name in BREAKS:
-            text += BREAKS[name]
-        elif name not in WITHOUT_TEXT:
-            text += run_text(item) + ("\n" if name == "p" else "")
-    return text
-
+from lagotto.readers.office import xml
 
 MAX_RATIO = 200
 SMALL = 10_000_000
@@ -181,18 +125,19 @@ class Package:
 
     def xml(self, name: str | None) -> etree._Element | None:
         data = self.read(name)
-        return etree.fromstring(data, etree.XMLParser(**PARSING)) if data else None
+        return etree.fromstring(data, etree.XMLParser(**xml.PARSING)) if data else None
 
     def relations(self, part: str) -> dict[str, Relation]:
         """The parts that an Office Open XML part refers to, by id."""
         folder, _, name = part.rpartition("/")
         root = self.xml(join(folder, "_rels", f"{name}.rels"))
         relations = {}
-        for item in children(root, "Relationship"):
-            target, kind = value(item, "Target"), value(item, "Type")
-            if target and value(item, "TargetMode") != "External":
+        for item in xml.children(root, "Relationship"):
+            target, kind = xml.value(item, "Target"), xml.value(item, "Type")
+            if target and xml.value(item, "TargetMode") != "External":
                 path = normpath(join("/", dirname(part), target)).lstrip("/")
-                relations[value(item, "Id") or ""] = Relation(path, (kind or "").rpartition("/")[2])
+                kind = (kind or "").rpartition("/")[2]
+                relations[xml.value(item, "Id") or ""] = Relation(path, kind)
         return relations
 
 
@@ -231,7 +176,7 @@ class Properties:
         self._texts: dict[str, list[str]] = {}
         for item in () if root is None else root:
             if text := one_line(item.text or ""):
-                self._texts.setdefault(local_name(item), []).append(text)
+                self._texts.setdefault(xml.name_of(item), []).append(text)
 
     def first(self, name: str) -> str | None:
         return self._texts.get(name, [None])[0]
@@ -245,7 +190,7 @@ class Properties:
             "title": self.first("title"),
             "summary": self.first("description"),
             "language": language_code(self.first("language")),
-            "created_at": parse_iso_date(self.first(created)),
-            "updated_at": parse_iso_date(self.first(updated)),
+            "created_at": parse_date(self.first(created)),
+            "updated_at": parse_date(self.first(updated)),
             "metadata": {name: text for name, text in metadata.items() if text},
         }

@@ -8,18 +8,8 @@ from collections.abc import Iterator
 from lxml import etree
 
 from lagotto.readers.base import Draft, HeadingMark, TextBuilder, add_item, one_line
-from lagotto.readers.office.package import (
-    Package,
-    PackageReader,
-    child,
-    children,
-    core_properties,
-    local_name,
-    related,
-    run_text,
-    small_number,
-    value,
-)
+from lagotto.readers.office import xml
+from lagotto.readers.office.package import Package, PackageReader, core_properties, related
 
 PRESENTATION = re.compile(r"ppt/presentation\d*\.xml")
 TITLES = frozenset({"title", "ctrTitle"})
@@ -42,15 +32,14 @@ class PptxReader(PackageReader):
     def draft_of(self, package: Package) -> Draft:
         builder = TextBuilder()
         main = package.require(PRESENTATION)
-        listed = children(child(package.xml(main), "sldIdLst"), "sldId")
+        listed = xml.children(xml.child(package.xml(main), "sldIdLst"), "sldId")
         slides = (relation.part for _, relation in related(package.relations(main), listed))
         for number, slide in enumerate(slides, start=1):
             start = builder.page()
             titled = _add_slide(builder, package.xml(slide))
             for relation in package.relations(slide).values():
                 if relation.kind == "notesSlide":
-                    notes = child(package.xml(relation.part), "cSld", "spTree")
-                    for shape in _shapes(notes):
+                    for shape in _shapes(package.xml(relation.part)):
                         text = "\n".join(text for _, text in _paragraphs(shape))
                         if text and _placeholder(shape) == "body":
                             builder.paragraph(f"Notes: {text}")
@@ -61,32 +50,28 @@ class PptxReader(PackageReader):
 
 def _add_slide(builder: TextBuilder, slide: etree._Element | None) -> bool:
     """Add the text of a slide; whether it has a title."""
-    shapes = list(_shapes(child(slide, "cSld", "spTree")))
+    shapes = _shapes(slide)
     title = next((shape for shape in shapes if _placeholder(shape) in TITLES), None)
     words = " ".join(text for _, text in _paragraphs(title)) if title is not None else ""
     builder.heading(words, level=1)
     for shape in shapes:
-        if local_name(shape) == "graphicFrame":
+        if xml.name_of(shape) == "graphicFrame":
             for table in shape.iter("{*}tbl"):
-                rows = children(table, "tr")
-                builder.table([run_text(cell) for cell in children(row, "tc")] for row in rows)
+                rows = (xml.children(row, "tc") for row in xml.children(table, "tr"))
+                builder.table([xml.run_text(cell) for cell in row] for row in rows)
         elif shape is not title and _placeholder(shape) not in FURNITURE:
             _add_text(builder, shape)
     return bool(words)
 
 
-def _shapes(tree: etree._Element | None) -> Iterator[etree._Element]:
-    for item in children(tree, "sp", "graphicFrame", "grpSp"):
-        if local_name(item) == "grpSp":
-            yield from _shapes(item)
-        else:
-            yield item
+def _shapes(slide: etree._Element | None) -> list[etree._Element]:
+    return list(xml.inside(xml.child(slide, "cSld", "spTree"), "sp", "graphicFrame"))
 
 
 def _placeholder(shape: etree._Element) -> str | None:
     """The kind of placeholder: `text` for a free text box, None for one without a type."""
-    placeholder = child(shape, "nvSpPr", "nvPr", "ph")
-    return "text" if placeholder is None else value(placeholder, "type")
+    placeholder = xml.child(shape, "nvSpPr", "nvPr", "ph")
+    return "text" if placeholder is None else xml.value(placeholder, "type")
 
 
 def _add_text(builder: TextBuilder, shape: etree._Element) -> None:
@@ -101,6 +86,6 @@ def _add_text(builder: TextBuilder, shape: etree._Element) -> None:
 
 
 def _paragraphs(shape: etree._Element) -> Iterator[tuple[int, str]]:
-    for paragraph in children(child(shape, "txBody"), "p"):
-        if text := run_text(paragraph).strip():
-            yield small_number(value(child(paragraph, "pPr"), "lvl")) or 0, text
+    for paragraph in xml.children(xml.child(shape, "txBody"), "p"):
+        if text := xml.run_text(paragraph).strip():
+            yield xml.number(xml.value(xml.child(paragraph, "pPr"), "lvl")) or 0, text
