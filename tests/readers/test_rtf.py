@@ -5,8 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.errors import CorruptSourceError, UnsupportedFormatError
-from lagotto.readers import Source
-from lagotto.readers.rtf import RtfReader
 from tests.readers.samples import only
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
@@ -17,7 +15,7 @@ RTF = (
 
 
 def rtf_text(data: bytes) -> str:
-    return RtfReader().draft(Source("a.rtf", data=data), limit=10_000).text
+    return read_rtf().draft(Source("a.rtf", data=data), 10_000).text
 
 
 def test_text_without_its_controls() -> None:

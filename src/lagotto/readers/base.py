@@ -299,7 +299,7 @@ class TextBuilder:
     def text(self) -> str:
         return GAP.join(self._pieces)
 
-    def draft(self, kind: str, **fields: Any) -> Draft:
+    def draft(self, **fields: Any) -> Draft:
         """What was collected, as a draft with further fields; a page without text is empty."""
         ends = [*self._breaks[1:], self.length]
         pages = tuple(
@@ -308,7 +308,7 @@ class TextBuilder:
         )
         headings = sections(self.marks, end=self.length)
         blocks = tuple(self.blocks)
-        return Draft(kind, self.text, pages, headings=headings, blocks=blocks, **fields)
+        return Draft(self.text, pages, headings, blocks, **fields)
 
     def page(self) -> int:
         """Start a new page; returns the offset where its text will start."""
@@ -370,7 +370,6 @@ class TextBuilder:
 class Draft:
     """What a reader found in a source: fields of a Document; those without a value stay empty."""
 
-    kind: str
     text: str
     pages: tuple[Page, ...] = ()
     headings: tuple[Heading, ...] = ()
@@ -382,7 +381,7 @@ class Draft:
     created_at: datetime | None = None
     updated_at: datetime | None = None
 
-    def document(self, source: Source, *, options: ReadOptions) -> Document:
+    def document(self, source: Source, *, kind: str, options: ReadOptions) -> Document:
         """The whole source as one document.
 
         The title is the caller's, the content's, the first top-level heading or the file's stem;
@@ -390,19 +389,22 @@ class Draft:
         """
         first = next((heading.title for heading in self.headings if heading.level == 1), None)
         headings = self.headings
-        if not headings and self.kind in WITH_CLAUSES:
+        if not headings and kind in WITH_CLAUSES:
             from lagotto.readers.plain import clause_headings
 
             headings = clause_headings(self.text)
         return self.assemble(
             source,
+            kind=kind,
             options=options,
             headings=headings,
             title=source.title or self.title or first or source.stem,
             updated_at=self.updated_at or source.modified_at(),
         )
 
-    def assemble(self, source: Source, *, options: ReadOptions, **fields: object) -> Document:
+    def assemble(
+        self, source: Source, *, kind: str, options: ReadOptions, **fields: object
+    ) -> Document:
         """The document with the given fields; EmptySourceError if there is no text in it.
 
         A part of a source, which has a `source_ref`, may be only a title.
@@ -411,12 +413,13 @@ class Draft:
         if not self.text.strip() and not is_title:
             raise EmptySourceError(source.label, "no text in it; leave it out")
         language = options.language or self.language
-        if language is None and self.kind != CODE:
+        if language is None and kind != CODE:
             from lagotto.readers.language import document_language  # not needed by a search
 
             language = document_language(source.title or self.title, self.text)
         values = {
             **vars(self),
+            "kind": kind,
             "collection": options.collection,
             "source": source.name,
             "language": language,

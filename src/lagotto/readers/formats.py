@@ -6,6 +6,8 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 from lagotto._internal.registry import Registry
 from lagotto.documents import Document
@@ -28,34 +30,34 @@ LANGUAGES = {
 """Programming languages by file suffix."""
 
 _FORMATS = {
-    "text": ("plain:TextReader", ".txt .text .log .adoc .org .tex"),
-    "markdown": ("markdown:MarkdownReader", ".md .markdown .mdown .mkd .mdx"),
-    "rst": ("rst:RstReader", ".rst .rest"),
-    "notebook": ("notebook:NotebookReader", ".ipynb"),
-    "subtitles": ("subtitles:SubtitleReader", ".srt .vtt"),
-    "html": ("html:HtmlReader", ".html .htm .xhtml"),
+    "text": ("plain:read_plain", ".txt .text .log .adoc .org .tex"),
+    "markdown": ("markdown:read_markdown", ".md .markdown .mdown .mkd .mdx"),
+    "rst": ("rst:read_rst", ".rst .rest"),
+    "notebook": ("notebook:read_notebook", ".ipynb"),
+    "subtitles": ("subtitles:read_subtitles", ".srt .vtt"),
+    "html": ("html:read_html", ".html .htm .xhtml"),
     "pdf": ("pdf:PdfReader", ".pdf"),
-    "docx": ("office.docx:DocxReader", ".docx .docm"),
-    "pptx": ("office.pptx:PptxReader", ".pptx .pptm .ppsx .potx"),
-    "xlsx": ("office.xlsx:XlsxReader", ".xlsx .xlsm"),
-    "odt": ("office.odt:OdtReader", ".odt .ott"),
-    "epub": ("office.epub:EpubReader", ".epub"),
+    "docx": ("office.docx:read_docx", ".docx .docm"),
+    "pptx": ("office.pptx:read_pptx", ".pptx .pptm .ppsx .potx"),
+    "xlsx": ("office.xlsx:read_xlsx", ".xlsx .xlsm"),
+    "odt": ("office.odt:read_odt", ".odt .ott"),
+    "epub": ("office.epub:read_epub", ".epub"),
     "mail": ("mail:MailReader", ".eml"),
     "mailbox": ("mail:MailboxReader", ".mbox .mbx"),
     "jsonl": ("rows:JsonlReader", ".jsonl .ndjson"),
     "csv": ("rows:CsvReader", ".csv .tsv .tab"),
     "json": ("rows:JsonReader", ".json"),
-    "rtf": ("rtf:RtfReader", ".rtf"),
-    "code": ("plain:CodeReader", " ".join(LANGUAGES.keys() - {".json"})),
+    "rtf": ("rtf:read_rtf", ".rtf"),
+    "code": ("plain:read_code", " ".join(LANGUAGES.keys() - {".json"})),
 }
-"""The class that reads a format, below `lagotto.readers`, and the suffixes of its files."""
+"""What creates the reader of a format, below `lagotto.readers`, and the suffixes of its files."""
 
 READERS: Registry[Callable[[], Reader]] = Registry(
     "reader",
     group="lagotto.readers",
     builtin={name: f"lagotto.readers.{where}" for name, (where, _) in _FORMATS.items()},
 )
-"""Reader classes by name; `READERS.get("pdf")()` is a reader."""
+"""What creates readers, by name; `READERS.get("pdf")()` is a reader."""
 
 SUFFIXES = {name: frozenset(suffixes.split()) for name, (_, suffixes) in _FORMATS.items()}
 
@@ -91,21 +93,25 @@ HTML_START = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
 class FormatReader:
-    """A Reader of one document per source: a subclass makes the draft of it."""
+    """A Reader of one document per source, whose `draft` is made of at most so many bytes."""
 
     kind: str
+    draft: Callable[[Source, int], Draft]
 
     @property
     def suffixes(self) -> frozenset[str]:
         return SUFFIXES[self.kind]
 
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        yield self.draft(source, limit=options.max_bytes).document(source, options=options)
+        draft = self.draft(source, options.max_bytes)
+        yield draft.document(source, kind=self.kind, options=options)
 
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        """The text of a source of at most `limit` bytes, with its structure and properties."""
-        raise NotImplementedError
+
+def reader_of(kind: str) -> Callable[[Callable[[Source, int], Draft]], Callable[[], FormatReader]]:
+    """Make a reader of a function that gives the draft of a source, with at most so many bytes."""
+    return lambda draft: partial(FormatReader, kind, draft)
 
 
 class Formats:

@@ -14,7 +14,7 @@ from lagotto.documents import storable
 from lagotto.errors import EmptySourceError
 from lagotto.readers.base import BULLET, Draft, Source, TextBuilder, collapsed, one_line, parse_date
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import FormatReader
+from lagotto.readers.formats import reader_of
 from lagotto.readers.language import language_code
 
 _NO_TEXT = """
@@ -229,33 +229,29 @@ MAX_DEPTH = 500
 SILENT = frozenset({"script", "style", "template", "noscript", "head", "title"})
 
 
-class HtmlReader(FormatReader):
+@reader_of("html")
+def read_html(source: Source, limit: int) -> Draft:
     """Reads the main content, without scripts, menus, forms, hidden parts and lists of links.
 
     Main content is `<main>` or an element with that role, a single `<article>`, or else the body.
     If pruning would leave almost nothing, the text of the whole body is used. The head gives title,
     author, summary (`description`), keywords and dates.
     """
-
-    kind = "html"
-
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        data = source.read(limit=limit)
-        root = parse(decode(data, declared=declared_encoding(data)))
-        if root is None:
-            raise EmptySourceError(source.label, "no text in it; leave it out")
-        named = _named_metadata(root)
-        title = next(root.iter("title"), None)
-        heading = "" if title is None else one_line("".join(map(str, title.itertext())))
-        return _page_text(root).draft(
-            self.kind,
-            title=heading or named.get("og:title"),
-            summary=named.get("description") or named.get("og:description"),
-            language=language_code(root.get("lang")),
-            metadata={key: named[key] for key in ("author", "keywords") if key in named},
-            created_at=_moment(named, CREATED),
-            updated_at=_moment(named, UPDATED),
-        )
+    data = source.read(limit=limit)
+    root = parse(decode(data, declared=declared_encoding(data)))
+    if root is None:
+        raise EmptySourceError(source.label, "no text in it; leave it out")
+    named = _named_metadata(root)
+    title = next(root.iter("title"), None)
+    heading = "" if title is None else one_line("".join(map(str, title.itertext())))
+    return _page_text(root).draft(
+        title=heading or named.get("og:title"),
+        summary=named.get("description") or named.get("og:description"),
+        language=language_code(root.get("lang")),
+        metadata={key: named[key] for key in ("author", "keywords") if key in named},
+        created_at=_moment(named, CREATED),
+        updated_at=_moment(named, UPDATED),
+    )
 
 
 def declared_encoding(data: bytes) -> str | None:

@@ -22,7 +22,7 @@ from lagotto.errors import (
 )
 from lagotto.readers.base import ReadOptions, Source, TextBuilder, one_line
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import SUFFIXES, FormatReader, Formats
+from lagotto.readers.formats import SUFFIXES, Formats
 from lagotto.readers.html import declared_encoding, is_furniture, parse, render
 
 SHOWN = ("From", "To", "Cc", "Date", "Subject")
@@ -154,7 +154,7 @@ def _text(part: Part) -> str:
     return storable(decode(data, declared=charset))
 
 
-class MailReader(FormatReader):
+class MailReader:
     """Reads a message, and each of its attachments that has a reader.
 
     The text is the headers From, To, Cc, Date and Subject, and the plain text of the message, or
@@ -164,6 +164,7 @@ class MailReader(FormatReader):
     """
 
     kind = "mail"
+    suffixes = SUFFIXES["mail"]
 
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
         data = source.read(limit=options.max_bytes)
@@ -259,9 +260,10 @@ class _MessageDocuments:
             "attachments": [file.name for file in attached],
         }
         present = {name: value for name, value in metadata.items() if value}
-        draft = text.draft("mail", metadata=present, created_at=_sent_at(message))
+        draft = text.draft(metadata=present, created_at=_sent_at(message))
         if draft.text.strip() or not attached:
-            yield draft.assemble(self._source, options=self._options, title=title, source_ref=own)
+            fields = {"title": title, "source_ref": own}
+            yield draft.assemble(self._source, kind="mail", options=self._options, **fields)
         about = {name: value for name, value in (("message", title), ("from", sender)) if value}
         for file in attached:
             yield from self._attached(file, own, about, depth=depth + 1)

@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from lagotto.documents import Block, BlockKind, Span, json_value, storable
 from lagotto.readers.base import Draft, HeadingMark, Source, one_line, parse_date, sections
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import FormatReader
+from lagotto.readers.formats import reader_of
 from lagotto.readers.language import language_code
 
 BLOCKS: dict[str, BlockKind] = {
@@ -32,21 +32,18 @@ CREATED = ("created_at", "created", "date", "published")
 UPDATED = ("updated_at", "updated", "modified", "lastmod", "last_modified")
 
 
-class MarkdownReader(FormatReader):
+@reader_of("markdown")
+def read_markdown(source: Source, limit: int) -> Draft:
     """Reads CommonMark with tables and front matter.
 
     The text is the source without its front matter. Front matter gives title, summary
     (`description`), language (`lang`) and dates; everything else in it, such as author and tags, is
     metadata. Front matter that isn't valid YAML is read as text.
     """
-
-    kind = "markdown"
-
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        front, text = _split_front_matter(storable(decode(source.read(limit=limit))))
-        marks, blocks = structure(text)
-        headings = sections(marks, end=len(text))
-        return Draft(kind=self.kind, text=text, headings=headings, blocks=tuple(blocks), **front)
+    front, text = _split_front_matter(storable(decode(source.read(limit=limit))))
+    marks, blocks = structure(text)
+    headings = sections(marks, end=len(text))
+    return Draft(text=text, headings=headings, blocks=tuple(blocks), **front)
 
 
 def structure(text: str, *, offset: int = 0) -> tuple[list[HeadingMark], list[Block]]:

@@ -10,35 +10,32 @@ from lagotto.documents import storable
 from lagotto.errors import CorruptSourceError, EmptySourceError
 from lagotto.readers.base import Draft, HeadingMark, Source, TextBuilder, one_line
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import FormatReader
+from lagotto.readers.formats import reader_of
 from lagotto.readers.markdown import structure
 
 
-class NotebookReader(FormatReader):
+@reader_of("notebook")
+def read_notebook(source: Source, limit: int) -> Draft:
     """Reads the cells of a notebook as one text.
 
     Markdown cells give the sections, tables and lists, code cells are blocks of code. Outputs are
     left out: they are derived from the code, and often large.
     """
-
-    kind = "notebook"
-
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        text = decode(source.read(limit=limit))
-        if not text.strip():
-            raise EmptySourceError(source.label, "empty file; leave it out")
-        try:
-            notebook = json.loads(text)
-        except (ValueError, RecursionError) as exc:
-            raise CorruptSourceError(source.label, f"not a notebook: invalid JSON ({exc})") from exc
-        if not isinstance(notebook, dict):
-            raise CorruptSourceError(source.label, "not a notebook: no JSON object")
-        builder = TextBuilder()
-        for cell in _cells(notebook):
-            _add(builder, cell)
-        language = _language(notebook)
-        metadata = {"programming_language": language} if language else {}
-        return builder.draft(self.kind, metadata=metadata)
+    text = decode(source.read(limit=limit))
+    if not text.strip():
+        raise EmptySourceError(source.label, "empty file; leave it out")
+    try:
+        notebook = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise CorruptSourceError(source.label, f"not a notebook: invalid JSON ({exc})") from exc
+    if not isinstance(notebook, dict):
+        raise CorruptSourceError(source.label, "not a notebook: no JSON object")
+    builder = TextBuilder()
+    for cell in _cells(notebook):
+        _add(builder, cell)
+    language = _language(notebook)
+    metadata = {"programming_language": language} if language else {}
+    return builder.draft(metadata=metadata)
 
 
 def _cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:

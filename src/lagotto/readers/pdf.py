@@ -25,7 +25,7 @@ from lagotto.errors import (
 )
 from lagotto.readers import base
 from lagotto.readers.base import Draft, HeadingMark, ReadOptions, Source, one_line, roman_number
-from lagotto.readers.formats import FormatReader
+from lagotto.readers.formats import SUFFIXES
 from lagotto.readers.ocr import DPI, Ocr, PageImage, png
 
 _JUNK = re.compile(
@@ -295,7 +295,7 @@ METADATA = {"Author": "author", "Subject": "subject", "Keywords": "keywords"}
 INFORMATION = ("Title", "CreationDate", "ModDate", *METADATA)
 
 
-class PdfReader(FormatReader):
+class PdfReader:
     """Reads the text layer page by page, with a blank line between pages unless a sentence goes on.
 
     Running headers, footers and page numbers are left out; `metadata["running_text"]` has their
@@ -311,6 +311,7 @@ class PdfReader(FormatReader):
     """
 
     kind = "pdf"
+    suffixes = SUFFIXES["pdf"]
 
     def __init__(self, *, ocr: Ocr | None = None) -> None:
         self._ocr = ocr
@@ -324,7 +325,7 @@ class PdfReader(FormatReader):
         if not draft.text.strip():
             reason = f"none of {len(draft.pages)} pages has a text layer; {remedy}"
             raise NoTextLayerError(source.label, reason)
-        yield draft.document(source, options=options)
+        yield draft.document(source, kind=self.kind, options=options)
         if blank := [page.number for page in draft.pages if page.start == page.end]:
             named = ", ".join(map(str, blank[:MOST_NAMED])) + (", ..." * (len(blank) > MOST_NAMED))
             pages = f"page {named} has" if len(blank) == 1 else f"{len(blank)} pages ({named}) have"
@@ -372,7 +373,6 @@ def _draft(pdf: pdfium.PdfDocument, source: Source, ocr: Ocr | None) -> tuple[Dr
     metadata = {name: information[key] for key, name in METADATA.items() if information[key]}
     blocks = (tables(text[page.start : page.end], offset=page.start) for page in pages)
     draft = Draft(
-        kind=PdfReader.kind,
         text=text,
         pages=tuple(pages),
         headings=headings,

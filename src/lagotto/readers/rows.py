@@ -139,8 +139,9 @@ class _RowMapper:
         text = _row_text(values, columns)
         fields = {name: values[name] for name in columns.metadata or ()}
         metadata = {NUMBER: number, **self._typed_values(fields)}
-        return Draft(kind=ROW, text=text, title=title or None, metadata=metadata).assemble(
+        return Draft(text, title=title or None, metadata=metadata).assemble(
             self.source,
+            kind=ROW,
             options=self.options,
             source_ref=reference or str(number),
             **({"id": reference} if reference and self.options.columns.id else {}),
@@ -339,9 +340,9 @@ class JsonReader:
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
         records = _records(source.read(limit=options.max_bytes))
         if not records:
-            from lagotto.readers.plain import CodeReader
+            from lagotto.readers.plain import read_code
 
-            yield from CodeReader().read(source, options=options)
+            yield from read_code().read(source, options=options)
             return
         rows = _RowMapper(source, options, options.columns.types, unit="record")
         for number, values in enumerate(records, start=1):

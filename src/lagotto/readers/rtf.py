@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from lagotto.errors import CorruptSourceError
 from lagotto.readers.base import Draft, Source
-from lagotto.readers.formats import RTF_MAGIC, FormatReader
+from lagotto.readers.formats import RTF_MAGIC, reader_of
 
 _BLANK_LINES = re.compile(r"\n{3,}")
 _TOKEN = re.compile(
@@ -31,18 +31,15 @@ _CHARACTERS = {
 _SYMBOLS = {"~": "\xa0", "_": "-", "\n": "\n\n", "\r": "\n\n", "\\": "\\", "{": "{", "}": "}"}
 
 
-class RtfReader(FormatReader):
+@reader_of("rtf")
+def read_rtf(source: Source, limit: int) -> Draft:
     """Reads an RTF file as plain text with its paragraphs."""
-
-    kind = "rtf"
-
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        data = source.read(limit=limit)
-        if data.strip() and not data.lstrip().startswith(RTF_MAGIC):
-            raise CorruptSourceError(source.label, "not an RTF file; give it another suffix")
-        text = "".join(_pieces(data.decode("latin-1"))).encode("utf-16", "surrogatepass")
-        lines = (line.strip(" ") for line in text.decode("utf-16", "replace").split("\n"))
-        return Draft(self.kind, _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip())
+    data = source.read(limit=limit)
+    if data.strip() and not data.lstrip().startswith(RTF_MAGIC):
+        raise CorruptSourceError(source.label, "not an RTF file; give it another suffix")
+    text = "".join(_pieces(data.decode("latin-1"))).encode("utf-16", "surrogatepass")
+    lines = (line.strip(" ") for line in text.decode("utf-16", "replace").split("\n"))
+    return Draft(_BLANK_LINES.sub("\n\n", "\n".join(lines)).strip())
 
 
 def _pieces(source: str) -> Iterator[str]:

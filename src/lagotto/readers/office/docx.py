@@ -8,7 +8,7 @@ from lxml import etree
 
 from lagotto.readers.base import Draft, TextBuilder, add_item, one_line
 from lagotto.readers.office import xml
-from lagotto.readers.office.package import Package, PackageReader, core_properties
+from lagotto.readers.office.package import Package, core_properties, package_reader
 
 DOCUMENT = re.compile(r"word/document\d*\.xml")
 STYLES = re.compile(r"word/styles\d*\.xml")
@@ -17,23 +17,19 @@ LIST = re.compile(r"list \w+ (\d)", re.IGNORECASE)
 LEVELS = range(9)
 
 
-class DocxReader(PackageReader):
+@package_reader("docx", noun="Word file")
+def read_docx(package: Package) -> Draft:
     """Reads the body with all tracked changes accepted.
 
     Headings are paragraphs with a heading style or outline level, lists are runs of numbered or
     bulleted paragraphs. Headers, footers, footnotes and comments are left out. Only the needed
     parts of the file are unpacked, within `max_bytes`.
     """
-
-    kind = "docx"
-    noun = "Word file"
-
-    def draft_of(self, package: Package) -> Draft:
-        document = package.xml(package.require(DOCUMENT))
-        styles = Styles(package.xml(package.find(STYLES)))
-        builder = TextBuilder()
-        title = _render(xml.child(document, "body"), styles, builder)
-        return builder.draft(self.kind, **core_properties(package, title=title))
+    document = package.xml(package.require(DOCUMENT))
+    styles = Styles(package.xml(package.find(STYLES)))
+    builder = TextBuilder()
+    title = _render(xml.child(document, "body"), styles, builder)
+    return builder.draft(**core_properties(package, title=title))
 
 
 def _render(body: etree._Element | None, styles: Styles, builder: TextBuilder) -> str | None:

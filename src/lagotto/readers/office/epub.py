@@ -13,7 +13,7 @@ from lagotto.readers.base import Draft, TextBuilder
 from lagotto.readers.decode import decode
 from lagotto.readers.html import declared_encoding, has_no_text, parse, render
 from lagotto.readers.office import xml
-from lagotto.readers.office.package import Package, PackageReader, Properties
+from lagotto.readers.office.package import Package, Properties, package_reader
 
 CONTAINER, ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 CHAPTERS = frozenset({"application/xhtml+xml", "text/html"})
@@ -23,36 +23,30 @@ FONT_OBFUSCATION = frozenset(
 """Not a protection of the text."""
 
 
-class EpubReader(PackageReader):
+@package_reader("epub", noun="EPUB book")
+def read_epub(package: Package) -> Draft:
     """Reads the chapters of a book as one document; its tables of contents are left out."""
-
-    kind = "epub"
-    noun = "EPUB book"
-
-    def draft_of(self, package: Package) -> Draft:
-        encryption = package.xml(ENCRYPTION)
-        methods = () if encryption is None else encryption.iter("{*}EncryptionMethod")
-        if any(xml.value(method, "Algorithm") not in FONT_OBFUSCATION for method in methods):
-            raise EncryptedSourceError(package.source.label, "copy-protected EPUB book")
-        rootfile = xml.child(package.xml(package.require(CONTAINER)), "rootfiles", "rootfile")
-        main = package.require(normpath(xml.value(rootfile, "full-path") or ""))
-        root = package.xml(main)
-        builder = TextBuilder()
-        for chapter in _chapters(root, main):
-            data = package.read(chapter)
-            page = parse(decode(data, declared=declared_encoding(data)))
-            if page is not None:
-                render(next(page.iter("body"), page), skip=has_no_text, builder=builder)
-        properties = Properties(xml.child(root, "metadata"))
-        return builder.draft(
-            self.kind,
-            **properties.fields(
-                created="date",
-                author=properties.all("creator"),
-                publisher=properties.first("publisher"),
-                keywords=properties.all("subject"),
-            ),
-        )
+    encryption = package.xml(ENCRYPTION)
+    methods = () if encryption is None else encryption.iter("{*}EncryptionMethod")
+    if any(xml.value(method, "Algorithm") not in FONT_OBFUSCATION for method in methods):
+        raise EncryptedSourceError(package.source.label, "copy-protected EPUB book")
+    rootfile = xml.child(package.xml(package.require(CONTAINER)), "rootfiles", "rootfile")
+    main = package.require(normpath(xml.value(rootfile, "full-path") or ""))
+    root = package.xml(main)
+    builder = TextBuilder()
+    for chapter in _chapters(root, main):
+        data = package.read(chapter)
+        page = parse(decode(data, declared=declared_encoding(data)))
+        if page is not None:
+            render(next(page.iter("body"), page), skip=has_no_text, builder=builder)
+    properties = Properties(xml.child(root, "metadata"))
+    fields = properties.fields(
+        created="date",
+        author=properties.all("creator"),
+        publisher=properties.first("publisher"),
+        keywords=properties.all("subject"),
+    )
+    return builder.draft(**fields)
 
 
 def _chapters(root: etree._Element | None, main: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from lxml import etree
 
 from lagotto.readers.base import Draft, TextBuilder, add_item, collapsed
 from lagotto.readers.office import xml
-from lagotto.readers.office.package import Package, PackageReader, Properties, locked
+from lagotto.readers.office.package import Package, Properties, locked, package_reader
 
 CONTENT, META, MANIFEST = "content.xml", "meta.xml", "META-INF/manifest.xml"
 WRAPPERS = frozenset({"section", "text-box", "frame"})
@@ -19,28 +19,22 @@ MOST_COLUMNS = 256
 """A cell is repeated at most so often: a table may claim a million empty columns."""
 
 
-class OdtReader(PackageReader):
+@package_reader("odt", noun="OpenDocument text")
+def read_odt(package: Package) -> Draft:
     """Reads the body as it stands after tracked changes; footnotes and comments are left out."""
-
-    kind = "odt"
-    noun = "OpenDocument text"
-
-    def draft_of(self, package: Package) -> Draft:
-        if b"encryption-data" in package.read(MANIFEST):
-            raise locked(package.source, self.noun)
-        content = package.xml(package.require(CONTENT))
-        builder = TextBuilder()
-        _render(xml.child(content, "body", "text"), builder)
-        properties = Properties(xml.child(package.xml(META), "meta"))
-        return builder.draft(
-            self.kind,
-            **properties.fields(
-                created="creation-date",
-                updated="date",
-                author=properties.first("initial-creator") or properties.first("creator"),
-                keywords=properties.all("keyword"),
-            ),
-        )
+    if b"encryption-data" in package.read(MANIFEST):
+        raise locked(package.source, package.noun)
+    content = package.xml(package.require(CONTENT))
+    builder = TextBuilder()
+    _render(xml.child(content, "body", "text"), builder)
+    properties = Properties(xml.child(package.xml(META), "meta"))
+    fields = properties.fields(
+        created="creation-date",
+        updated="date",
+        author=properties.first("initial-creator") or properties.first("creator"),
+        keywords=properties.all("keyword"),
+    )
+    return builder.draft(**fields)
 
 
 def _render(body: etree._Element | None, builder: TextBuilder) -> None:

@@ -6,7 +6,8 @@ import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from posixpath import dirname, join, normpath
 from re import Pattern
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from lagotto.errors import (
     UnsupportedFormatError,
 )
 from lagotto.readers.base import Draft, Source, one_line, parse_date
-from lagotto.readers.formats import OLE_MAGIC, FormatReader
+from lagotto.readers.formats import OLE_MAGIC, FormatReader, reader_of
 from lagotto.readers.language import language_code
 from lagotto.readers.office import xml
 
@@ -35,37 +36,33 @@ DAMAGE = (
 )
 
 
-class PackageReader(FormatReader):
-    """Reads one of the formats: a subclass makes the draft of an open package.
+def package_reader(
+    kind: str, *, noun: str
+) -> Callable[[Callable[[Package], Draft]], Callable[[], FormatReader]]:
+    """Make a reader of a function that gives the draft of an open package.
 
     `noun` names the format in messages, such as `Word file`. Only the needed parts of a file are
     unpacked; damage found in them is a CorruptSourceError.
     """
+    return lambda draft: reader_of(kind)(partial(_draft, draft, noun))
 
-    noun: str
 
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        head = source.head(len(OLE_MAGIC))
-        if not head:
-            raise EmptySourceError(source.label, "empty file; leave it out")
-        if head == OLE_MAGIC:
-            if "EncryptedPackage".encode("utf-16-le") in source.read(limit=limit):
-                raise locked(source, self.noun)
-            reason = "old binary Office format; save it as .docx, .pptx or .xlsx"
-            raise UnsupportedFormatError(source.label, reason)
-        try:
-            with source.open() as stream, zipfile.ZipFile(stream) as archive:
-                return self.draft_of(Package(archive, source, limit=limit, noun=self.noun))
-        except etree.XMLSyntaxError as exc:
-            reason = f"damaged XML in this {self.noun} ({exc})"
-            raise CorruptSourceError(source.label, reason) from exc
-        except DAMAGE as exc:
-            reason = f"damaged or truncated {self.noun} ({exc})"
-            raise CorruptSourceError(source.label, reason) from exc
-
-    def draft_of(self, package: Package) -> Draft:
-        """The text of a file, with its structure and properties."""
-        raise NotImplementedError
+def _draft(draft: Callable[[Package], Draft], noun: str, source: Source, limit: int) -> Draft:
+    head = source.head(len(OLE_MAGIC))
+    if not head:
+        raise EmptySourceError(source.label, "empty file; leave it out")
+    if head == OLE_MAGIC:
+        if "EncryptedPackage".encode("utf-16-le") in source.read(limit=limit):
+            raise locked(source, noun)
+        reason = "old binary Office format; save it as .docx, .pptx or .xlsx"
+        raise UnsupportedFormatError(source.label, reason)
+    try:
+        with source.open() as stream, zipfile.ZipFile(stream) as archive:
+            return draft(Package(archive, source, limit=limit, noun=noun))
+    except etree.XMLSyntaxError as exc:
+        raise CorruptSourceError(source.label, f"damaged XML in this {noun} ({exc})") from exc
+    except DAMAGE as exc:
+        raise CorruptSourceError(source.label, f"damaged or truncated {noun} ({exc})") from exc
 
 
 def locked(source: Source, noun: str) -> EncryptedSourceError:
@@ -87,7 +84,7 @@ class Package:
         self.source = source
         self.limit = limit
         self._archive = archive
-        self._noun = noun
+        self.noun = noun
         self._unpacked = 0
 
     def find(self, name: Pattern[str]) -> str | None:
@@ -97,7 +94,7 @@ class Package:
         """The name of a part without which this is not a file of its format."""
         path = self.find(name) if isinstance(name, Pattern) else name
         if path is None or path not in self._archive.NameToInfo:
-            raise CorruptSourceError(self.source.label, f"zip file with no {self._noun} in it")
+            raise CorruptSourceError(self.source.label, f"zip file with no {self.noun} in it")
         return path
 
     def read(self, name: str | None) -> bytes:

@@ -9,7 +9,7 @@ from lxml import etree
 
 from lagotto.readers.base import Draft, HeadingMark, TextBuilder, add_item, one_line
 from lagotto.readers.office import xml
-from lagotto.readers.office.package import Package, PackageReader, core_properties, related
+from lagotto.readers.office.package import Package, core_properties, package_reader, related
 
 PRESENTATION = re.compile(r"ppt/presentation\d*\.xml")
 TITLES = frozenset({"title", "ctrTitle"})
@@ -19,33 +19,29 @@ OUTLINE = frozenset({"body", "obj", None})
 """Placeholders of bullet points."""
 
 
-class PptxReader(PackageReader):
+@package_reader("pptx", noun="PowerPoint file")
+def read_pptx(package: Package) -> Draft:
     """Reads slides in their order: title, bullet points, text boxes, tables, speaker notes.
 
     A slide is a page and a section. Slide numbers, footers and dates are left out; pictures and
     charts have no text.
     """
-
-    kind = "pptx"
-    noun = "PowerPoint file"
-
-    def draft_of(self, package: Package) -> Draft:
-        builder = TextBuilder()
-        main = package.require(PRESENTATION)
-        listed = xml.children(xml.child(package.xml(main), "sldIdLst"), "sldId")
-        slides = (relation.part for _, relation in related(package.relations(main), listed))
-        for number, slide in enumerate(slides, start=1):
-            start = builder.page()
-            titled = _add_slide(builder, package.xml(slide))
-            for relation in package.relations(slide).values():
-                if relation.kind == "notesSlide":
-                    for shape in _shapes(package.xml(relation.part)):
-                        text = "\n".join(text for _, text in _paragraphs(shape))
-                        if text and _placeholder(shape) == "body":
-                            builder.paragraph(f"Notes: {text}")
-            if not titled and builder.length > start:
-                builder.marks.append(HeadingMark(start, 1, f"Slide {number}"))
-        return builder.draft(self.kind, **core_properties(package))
+    builder = TextBuilder()
+    main = package.require(PRESENTATION)
+    listed = xml.children(xml.child(package.xml(main), "sldIdLst"), "sldId")
+    slides = (relation.part for _, relation in related(package.relations(main), listed))
+    for number, slide in enumerate(slides, start=1):
+        start = builder.page()
+        titled = _add_slide(builder, package.xml(slide))
+        for relation in package.relations(slide).values():
+            if relation.kind == "notesSlide":
+                for shape in _shapes(package.xml(relation.part)):
+                    text = "\n".join(text for _, text in _paragraphs(shape))
+                    if text and _placeholder(shape) == "body":
+                        builder.paragraph(f"Notes: {text}")
+        if not titled and builder.length > start:
+            builder.marks.append(HeadingMark(start, 1, f"Slide {number}"))
+    return builder.draft(**core_properties(package))
 
 
 def _add_slide(builder: TextBuilder, slide: etree._Element | None) -> bool:

@@ -14,7 +14,7 @@ from lxml import etree
 
 from lagotto.readers.base import CELL, Draft, TextBuilder, one_line
 from lagotto.readers.office import xml
-from lagotto.readers.office.package import Package, PackageReader, core_properties, related
+from lagotto.readers.office.package import Package, core_properties, package_reader, related
 
 WORKBOOK = re.compile(r"xl/workbook\d*\.xml")
 COLUMN = re.compile(r"[A-Z]{1,3}")
@@ -26,37 +26,33 @@ LAST_DAY = 2_958_466
 """The first serial number after 9999-12-31."""
 
 
-class XlsxReader(PackageReader):
+@package_reader("xlsx", noun="Excel file")
+def read_xlsx(package: Package) -> Draft:
     """Reads all sheets, hidden ones included, as shown: results of formulas, dates as ISO 8601.
 
     A sheet is a section with a table; columns and rows without any value are left out. Charts,
     comments and number formats other than dates are ignored.
     """
-
-    kind = "xlsx"
-    noun = "Excel file"
-
-    def draft_of(self, package: Package) -> Draft:
-        main = package.require(WORKBOOK)
-        relations = package.relations(main)
-        parts = {relation.kind: relation.part for relation in relations.values()}
-        workbook, texts = package.xml(main), package.xml(parts.get("sharedStrings"))
-        cells = Cells(
-            texts=[one_line(xml.run_text(item)) for item in xml.children(texts, "si")],
-            dates=_date_styles(package.xml(parts.get("styles"))),
-            since_1904=xml.value(xml.child(workbook, "workbookPr"), "date1904") in ("1", "true"),
-        )
-        builder = TextBuilder()
-        sheets = xml.children(xml.child(workbook, "sheets"), "sheet")
-        for sheet, relation in related(relations, sheets):
-            if relation.kind == "worksheet":
-                rows, numbers = _table(package, relation.part, cells, used=builder.length)
-                if numbers:
-                    builder.heading(xml.value(sheet, "name") or "", level=1)
-                    builder.table(rows, numbers=numbers)
-        # not the name of the first sheet
-        fields = core_properties(package, title=package.source.stem)
-        return builder.draft(self.kind, **fields)
+    main = package.require(WORKBOOK)
+    relations = package.relations(main)
+    parts = {relation.kind: relation.part for relation in relations.values()}
+    workbook, texts = package.xml(main), package.xml(parts.get("sharedStrings"))
+    cells = Cells(
+        texts=[one_line(xml.run_text(item)) for item in xml.children(texts, "si")],
+        dates=_date_styles(package.xml(parts.get("styles"))),
+        since_1904=xml.value(xml.child(workbook, "workbookPr"), "date1904") in ("1", "true"),
+    )
+    builder = TextBuilder()
+    sheets = xml.children(xml.child(workbook, "sheets"), "sheet")
+    for sheet, relation in related(relations, sheets):
+        if relation.kind == "worksheet":
+            rows, numbers = _table(package, relation.part, cells, used=builder.length)
+            if numbers:
+                builder.heading(xml.value(sheet, "name") or "", level=1)
+                builder.table(rows, numbers=numbers)
+    # not the name of the first sheet
+    fields = core_properties(package, title=package.source.stem)
+    return builder.draft(**fields)
 
 
 def _table(
