@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.errors import CorruptSourceError, UnsupportedFormatError
+from lagotto.readers.rtf import rtf_text
 from tests.readers.samples import only
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
@@ -12,10 +13,6 @@ RTF = (
     rb"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}}{\*\generator Word;}\f0 Hello \b world\b0 ,"
     rb" caf\'e9 for \u8364?5.\par Second \{one\}\line with a face \u-10179?\u-8704?\par}"
 )
-
-
-def rtf_text(data: bytes) -> str:
-    return read_rtf().draft(Source("a.rtf", data=data), 10_000).text
 
 
 def test_text_without_its_controls() -> None:

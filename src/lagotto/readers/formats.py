@@ -6,8 +6,8 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from lagotto._internal.registry import Registry
 from lagotto.documents import Document
@@ -36,23 +36,24 @@ _FORMATS = {
     "notebook": ("notebook:read_notebook", ".ipynb"),
     "subtitles": ("subtitles:read_subtitles", ".srt .vtt"),
     "html": ("html:read_html", ".html .htm .xhtml"),
-    "pdf": ("pdf:PdfReader", ".pdf"),
+    "pdf": ("pdf:read_pdf", ".pdf"),
     "docx": ("office.docx:read_docx", ".docx .docm"),
     "pptx": ("office.pptx:read_pptx", ".pptx .pptm .ppsx .potx"),
     "xlsx": ("office.xlsx:read_xlsx", ".xlsx .xlsm"),
     "odt": ("office.odt:read_odt", ".odt .ott"),
     "epub": ("office.epub:read_epub", ".epub"),
-    "mail": ("mail:MailReader", ".eml"),
-    "mailbox": ("mail:MailboxReader", ".mbox .mbx"),
-    "jsonl": ("rows:JsonlReader", ".jsonl .ndjson"),
-    "csv": ("rows:CsvReader", ".csv .tsv .tab"),
-    "json": ("rows:JsonReader", ".json"),
+    "mail": ("mail:read_mail", ".eml"),
+    "mailbox": ("mail:read_mailbox", ".mbox .mbx"),
+    "jsonl": ("rows:read_jsonl", ".jsonl .ndjson"),
+    "csv": ("rows:read_csv", ".csv .tsv .tab"),
+    "json": ("rows:read_json", ".json"),
     "rtf": ("rtf:read_rtf", ".rtf"),
     "code": ("plain:read_code", " ".join(LANGUAGES.keys() - {".json"})),
 }
 """What creates the reader of a format, below `lagotto.readers`, and the suffixes of its files."""
 
-READERS: Registry[Callable[[], Reader]] = Registry(
+ReaderFactory = Callable[[], Reader]
+READERS: Registry[ReaderFactory] = Registry(
     "reader",
     group="lagotto.readers",
     builtin={name: f"lagotto.readers.{where}" for name, (where, _) in _FORMATS.items()},
@@ -93,25 +94,33 @@ HTML_START = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FormatReader:
-    """A Reader of one document per source, whose `draft` is made of at most so many bytes."""
+Results = Iterator[Document | ReadError]
+
+
+class FormatReader(NamedTuple):
+    """A Reader that is made of a function."""
 
     kind: str
-    draft: Callable[[Source, int], Draft]
-
-    @property
-    def suffixes(self) -> frozenset[str]:
-        return SUFFIXES[self.kind]
-
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        draft = self.draft(source, options.max_bytes)
-        yield draft.document(source, kind=self.kind, options=options)
+    suffixes: frozenset[str]
+    read: Callable[..., Results]
 
 
-def reader_of(kind: str) -> Callable[[Callable[[Source, int], Draft]], Callable[[], FormatReader]]:
-    """Make a reader of a function that gives the draft of a source, with at most so many bytes."""
-    return lambda draft: partial(FormatReader, kind, draft)
+def reader(name: str, *, kind: str = "") -> Callable[[Callable[..., Results]], ReaderFactory]:
+    """Make a reader of the function that yields the documents of a format."""
+    return lambda read: partial(FormatReader, kind or name, SUFFIXES[name], read)
+
+
+def draft_reader(kind: str) -> Callable[[Callable[[Source, int], Draft]], ReaderFactory]:
+    """Make a reader of a function that gives the one draft of a source of at most so many bytes."""
+
+    def of(draft: Callable[[Source, int], Draft]) -> ReaderFactory:
+        def read(source: Source, *, options: ReadOptions) -> Results:
+            text = draft(source, options.max_bytes)
+            yield text.document(source, kind=kind, options=options)
+
+        return reader(kind)(read)
+
+    return of
 
 
 class Formats:

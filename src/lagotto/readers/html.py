@@ -14,7 +14,7 @@ from lagotto.documents import storable
 from lagotto.errors import EmptySourceError
 from lagotto.readers.base import BULLET, Draft, Source, TextBuilder, collapsed, one_line, parse_date
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import reader_of
+from lagotto.readers.formats import draft_reader
 from lagotto.readers.language import language_code
 
 _NO_TEXT = """
@@ -229,9 +229,9 @@ MAX_DEPTH = 500
 SILENT = frozenset({"script", "style", "template", "noscript", "head", "title"})
 
 
-@reader_of("html")
+@draft_reader("html")
 def read_html(source: Source, limit: int) -> Draft:
-    """Reads the main content, without scripts, menus, forms, hidden parts and lists of links.
+    """Read the main content, without scripts, menus, forms, hidden parts and lists of links.
 
     Main content is `<main>` or an element with that role, a single `<article>`, or else the body.
     If pruning would leave almost nothing, the text of the whole body is used. The head gives title,

@@ -21,7 +21,7 @@ from lagotto.errors import (
     native_panics,
 )
 from lagotto.readers.base import Reader, ReadFailure, ReadOptions, Source
-from lagotto.readers.formats import READERS, REMEDIES, Formats
+from lagotto.readers.formats import READERS, REMEDIES, Formats, Results
 from lagotto.readers.ocr import Ocr, create_ocr
 from lagotto.readers.process import ISOLATED, Limits, ReaderProcess
 from lagotto.readers.walk import Selection, SkipLog, Skipped, SkipReason, Walk, unwanted_content
@@ -125,8 +125,8 @@ class Loading(Iterator["Document | ReadFailure"]):
     """The results of `load`; `interrupt`, from any thread, stops reading the current file.
 
     Nothing is opened before the first result is requested. `complete` has the names of the files
-    that were read to their ends, without any failure; `taken` the ids that were chosen for
-    documents, with their sources.
+    that were read to their ends, without any failure; `source_by_id` the ids that were
+    chosen for documents, with their sources.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class Loading(Iterator["Document | ReadFailure"]):
                     if self._process.interrupted.is_set():
                         return
 
-    def _of(self, path: str | Path | Source) -> Iterator[Document | ReadError]:
+    def _of(self, path: str | Path | Source) -> Results:
         """Yield the documents and errors of one of the given paths, addresses or sources."""
         if isinstance(path, Source):
             return self._source(path)
@@ -227,7 +227,7 @@ class Loading(Iterator["Document | ReadFailure"]):
             return self._address(str(path))
         return self._folder(Path(path)) if Path(path).is_dir() else self._file(Path(path))
 
-    def _source(self, source: Source) -> Iterator[Document | ReadError]:
+    def _source(self, source: Source) -> Results:
         try:
             yield from self._read(self._formats.name(source), source)
         except ReadError as exc:
@@ -235,7 +235,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         except Exception as exc:  # noqa: BLE001 a reader of another package may raise anything
             yield ReadError(source.label, f"the reader failed ({type(exc).__name__})")
 
-    def _address(self, address: str) -> Iterator[Document | ReadError]:
+    def _address(self, address: str) -> Results:
         try:
             source = fetch(
                 address,
@@ -250,7 +250,7 @@ class Loading(Iterator["Document | ReadFailure"]):
             self._done.add(source.name)
             yield from self._source(source)
 
-    def _folder(self, folder: Path) -> Iterator[Document | ReadError]:
+    def _folder(self, folder: Path) -> Results:
         walk = Walk(folder, self._selection)
         paths, walk = self._walked.pop(folder, (walk, walk))
         tried = 0
@@ -266,7 +266,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         if tried == walk.skipped.unread:
             yield _nothing_to_read(folder, walk.skipped.result())
 
-    def _file(self, path: Path, walk: Walk | None = None) -> Iterator[Document | ReadError]:
+    def _file(self, path: Path, walk: Walk | None = None) -> Results:
         """Yield the documents and errors of a file; one that a walk has found may be skipped."""
         try:
             source = Source.of_path(path)
@@ -340,7 +340,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         self.source_by_id[chosen] = document.source
         return document.model_copy(update={"id": chosen})
 
-    def _read(self, name: str, source: Source) -> Iterator[Document | ReadError]:
+    def _read(self, name: str, source: Source) -> Results:
         """Yield documents and errors; pages without text are noted, the others were read."""
         isolated = name in ISOLATED and READERS.is_builtin(name)
         read = partial(self._process.read, name) if isolated else READERS.get(name)().read

@@ -22,7 +22,7 @@ from lagotto.errors import (
 )
 from lagotto.readers.base import ReadOptions, Source, TextBuilder, one_line
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import SUFFIXES, Formats
+from lagotto.readers.formats import Formats, Results, reader
 from lagotto.readers.html import declared_encoding, is_furniture, parse, render
 
 SHOWN = ("From", "To", "Cc", "Date", "Subject")
@@ -154,46 +154,38 @@ def _text(part: Part) -> str:
     return storable(decode(data, declared=charset))
 
 
-class MailReader:
-    """Reads a message, and each of its attachments that has a reader.
+@reader("mail")
+def read_mail(source: Source, *, options: ReadOptions) -> Results:
+    """Read a message, and each of its attachments that has a reader.
 
     The text is the headers From, To, Cc, Date and Subject, and the plain text of the message, or
     its HTML if there is none. Addresses are metadata (`from`, `to`, `cc`). An attachment is a
     document of its own kind, with the file as source, its name in `source_ref`, and the message's
     subject and sender as metadata.
     """
-
-    kind = "mail"
-    suffixes = SUFFIXES["mail"]
-
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        data = source.read(limit=options.max_bytes)
-        if not data.strip():
-            raise EmptySourceError(source.label, "empty file; leave it out")
-        yield from _MessageDocuments(source, options).of(data, reference="")
+    data = source.read(limit=options.max_bytes)
+    if not data.strip():
+        raise EmptySourceError(source.label, "empty file; leave it out")
+    yield from _MessageDocuments(source, options).of(data, reference="")
 
 
-class MailboxReader:
-    """Reads the messages of a mailbox one by one, whatever its size, as MailReader does.
+@reader("mailbox", kind="mail")
+def read_mailbox(source: Source, *, options: ReadOptions) -> Results:
+    """Read the messages of a mailbox one by one, whatever its size, as `read_mail` does.
 
     `max_bytes` limits each message. The id of a message is its `source_ref`.
     """
-
-    kind = "mail"
-    suffixes = SUFFIXES["mailbox"]
-
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        documents = _MessageDocuments(source, options)
-        number = 0
-        with source.open() as stream:
-            messages = _split_mailbox(stream, source, limit=options.max_bytes)
-            for number, data in enumerate(messages, start=1):
-                try:
-                    yield from documents.of(data, reference=f"message {number}")
-                except ReadError as exc:
-                    yield type(exc)(source.label, f"message {number}: {exc.reason}")
-        if not number:
-            raise EmptySourceError(source.label, "no messages in it; leave it out")
+    documents = _MessageDocuments(source, options)
+    number = 0
+    with source.open() as stream:
+        messages = _split_mailbox(stream, source, limit=options.max_bytes)
+        for number, data in enumerate(messages, start=1):
+            try:
+                yield from documents.of(data, reference=f"message {number}")
+            except ReadError as exc:
+                yield type(exc)(source.label, f"message {number}: {exc.reason}")
+    if not number:
+        raise EmptySourceError(source.label, "no messages in it; leave it out")
 
 
 def _split_mailbox(stream: BinaryIO, source: Source, *, limit: int) -> Iterator[bytes]:
@@ -232,7 +224,7 @@ class _MessageDocuments:
         self._formats = Formats()
         self._used: dict[str, int] = {}
 
-    def of(self, data: bytes, *, reference: str, depth: int = 0) -> Iterator[Document | ReadError]:
+    def of(self, data: bytes, *, reference: str, depth: int = 0) -> Results:
         """The document of a message, then those of its attachments.
 
         `reference` is used where the message has no id; the only message of a file needs none.
@@ -270,7 +262,7 @@ class _MessageDocuments:
 
     def _attached(
         self, file: Source, own: str | None, about: dict[str, str], *, depth: int
-    ) -> Iterator[Document | ReadError]:
+    ) -> Results:
         """The documents of an attached file or message, which is a part of message `own`."""
         name = self._unused(f"{own}/{file.name}" if own else file.name)
         try:

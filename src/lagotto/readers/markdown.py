@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from lagotto.documents import Block, BlockKind, Span, json_value, storable
 from lagotto.readers.base import Draft, HeadingMark, Source, one_line, parse_date, sections
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import reader_of
+from lagotto.readers.formats import draft_reader
 from lagotto.readers.language import language_code
 
 BLOCKS: dict[str, BlockKind] = {
@@ -32,9 +32,9 @@ CREATED = ("created_at", "created", "date", "published")
 UPDATED = ("updated_at", "updated", "modified", "lastmod", "last_modified")
 
 
-@reader_of("markdown")
+@draft_reader("markdown")
 def read_markdown(source: Source, limit: int) -> Draft:
-    """Reads CommonMark with tables and front matter.
+    """Read CommonMark with tables and front matter.
 
     The text is the source without its front matter. Front matter gives title, summary
     (`description`), language (`lang`) and dates; everything else in it, such as author and tags, is

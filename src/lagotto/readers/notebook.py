@@ -10,13 +10,13 @@ from lagotto.documents import storable
 from lagotto.errors import CorruptSourceError, EmptySourceError
 from lagotto.readers.base import Draft, HeadingMark, Source, TextBuilder, one_line
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import reader_of
+from lagotto.readers.formats import draft_reader
 from lagotto.readers.markdown import structure
 
 
-@reader_of("notebook")
+@draft_reader("notebook")
 def read_notebook(source: Source, limit: int) -> Draft:
-    """Reads the cells of a notebook as one text.
+    """Read the cells of a notebook as one text.
 
     Markdown cells give the sections, tables and lists, code cells are blocks of code. Outputs are
     left out: they are derived from the code, and often large.

@@ -15,17 +15,16 @@ from typing import Any, NamedTuple
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-from lagotto.documents import Block, Document, Heading, Page, Span, storable
+from lagotto.documents import Block, Heading, Page, Span, storable
 from lagotto.errors import (
     CorruptSourceError,
     EmptySourceError,
     EncryptedSourceError,
     NoTextLayerError,
-    ReadError,
 )
 from lagotto.readers import base
 from lagotto.readers.base import Draft, HeadingMark, ReadOptions, Source, one_line, roman_number
-from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.formats import Results, reader
 from lagotto.readers.ocr import DPI, Ocr, PageImage, png
 
 _JUNK = re.compile(
@@ -295,8 +294,9 @@ METADATA = {"Author": "author", "Subject": "subject", "Keywords": "keywords"}
 INFORMATION = ("Title", "CreationDate", "ModDate", *METADATA)
 
 
-class PdfReader:
-    """Reads the text layer page by page, with a blank line between pages unless a sentence goes on.
+@reader("pdf")
+def read_pdf(source: Source, *, options: ReadOptions, ocr: Ocr | None = None) -> Results:
+    """Read the text layer page by page, with a blank line between pages unless a sentence goes on.
 
     Running headers, footers and page numbers are left out; `metadata["running_text"]` has their
     wordings. Lines that end in columns of numbers are tables. Words hyphenated at a line end stay
@@ -309,31 +309,23 @@ class PdfReader:
     Pages without a text layer are read by `ocr`. Those that stay without text are yielded as a
     NoTextLayerError after the document; a PDF without any text raises it.
     """
-
-    kind = "pdf"
-    suffixes = SUFFIXES["pdf"]
-
-    def __init__(self, *, ocr: Ocr | None = None) -> None:
-        self._ocr = ocr
-
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        data = source.read(limit=options.max_bytes)
-        with PDFIUM, _opened(data, label=source.label) as pdf:
-            draft, broken = _draft(pdf, source, self._ocr)
-        needs = "read with --ocr auto, which needs tesseract or ocrmypdf"
-        remedy = "OCR found no text either" if self._ocr else needs
-        if not draft.text.strip():
-            reason = f"none of {len(draft.pages)} pages has a text layer; {remedy}"
-            raise NoTextLayerError(source.label, reason)
-        yield draft.document(source, kind=self.kind, options=options)
-        if blank := [page.number for page in draft.pages if page.start == page.end]:
-            named = ", ".join(map(str, blank[:MOST_NAMED])) + (", ..." * (len(blank) > MOST_NAMED))
-            pages = f"page {named} has" if len(blank) == 1 else f"{len(blank)} pages ({named}) have"
-            reason = f"{pages} no text layer and can't be found; {remedy}"
-            yield NoTextLayerError(source.label, reason)
-        for number in broken:
-            reason = f"page {number} is damaged and was left out; the other pages were read"
-            yield CorruptSourceError(source.label, reason)
+    data = source.read(limit=options.max_bytes)
+    with PDFIUM, _opened(data, label=source.label) as pdf:
+        draft, broken = _draft(pdf, source, ocr)
+    needs = "read with --ocr auto, which needs tesseract or ocrmypdf"
+    remedy = "OCR found no text either" if ocr else needs
+    if not draft.text.strip():
+        reason = f"none of {len(draft.pages)} pages has a text layer; {remedy}"
+        raise NoTextLayerError(source.label, reason)
+    yield draft.document(source, kind="pdf", options=options)
+    if blank := [page.number for page in draft.pages if page.start == page.end]:
+        named = ", ".join(map(str, blank[:MOST_NAMED])) + (", ..." * (len(blank) > MOST_NAMED))
+        pages = f"page {named} has" if len(blank) == 1 else f"{len(blank)} pages ({named}) have"
+        reason = f"{pages} no text layer and can't be found; {remedy}"
+        yield NoTextLayerError(source.label, reason)
+    for number in broken:
+        reason = f"page {number} is damaged and was left out; the other pages were read"
+        yield CorruptSourceError(source.label, reason)
 
 
 @contextmanager
@@ -415,7 +407,7 @@ def _page_text(pdf: pdfium.PdfDocument, index: int) -> PageText | None:
         chars = page.get_textpage()
         _, bottom, _, top = page.get_bbox()
         margin = MARGIN * (top - bottom)
-        bounds = ({}, {"bottom": top - margin}, {"top": bottom + margin})
+        bounds: Any = ({}, {"bottom": top - margin}, {"top": bottom + margin})
         # PDFium marks a hyphen at a line end and drops the line end after it.
         texts = (chars.get_text_bounded(**box).replace(HYPHEN, "-\n") for box in bounds)
         text, above, below = (text.replace("\r\n", "\n").replace("\r", "\n") for text in texts)

@@ -17,21 +17,21 @@ from statistics import median
 from lagotto.documents import Block, Heading
 from lagotto.readers.base import Draft, HeadingMark, Source, one_line, roman_number, sections
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import LANGUAGES, reader_of
+from lagotto.readers.formats import LANGUAGES, draft_reader
 
 MAX_PARSED = 2_000_000
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@reader_of("text")
+@draft_reader("text")
 def read_plain(source: Source, limit: int) -> Draft:
-    """Reads the source as one text without structure."""
+    """Read the source as one text without structure."""
     return Draft(text=decode(source.read(limit=limit)))
 
 
-@reader_of("code")
+@draft_reader("code")
 def read_code(source: Source, limit: int) -> Draft:
-    """Reads a source file as one block of code.
+    """Read a source file as one block of code.
 
     `metadata["programming_language"]` is its language. In Python code, classes and functions are
     headings that span their definition, decorators included; code that can't be parsed has none.

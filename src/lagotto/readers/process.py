@@ -19,16 +19,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from lagotto import errors
 from lagotto.documents import Document
 from lagotto.errors import CorruptSourceError, ReadError, SourceTooLargeError
-from lagotto.readers.base import Reader, ReadOptions, Source
+from lagotto.readers.base import ReadOptions, Source
+from lagotto.readers.formats import READERS, Results
 from lagotto.readers.ocr import Ocr, PageImage
 
 ISOLATED = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "epub", "html", "mail", "mailbox"})
@@ -80,9 +82,7 @@ class ReaderProcess:
         self._child: Child | None = None
         self.interrupted = threading.Event()
 
-    def read(
-        self, reader: str, source: Source, *, options: ReadOptions
-    ) -> Iterator[Document | ReadError]:
+    def read(self, reader: str, source: Source, *, options: ReadOptions) -> Results:
         """Yield the documents and errors of `source`, as the reader called `reader` would."""
         size = source.path.stat().st_size if source.path else len(source.data)
         request = {
@@ -232,21 +232,16 @@ def main() -> None:
 
 def _answers(request: dict[str, Any], data: bytes, ocr: Ocr) -> Iterator[dict[str, Any]]:
     """The documents and errors of a source; an error that is raised, or `{}`, is the last."""
-    from lagotto.readers.formats import READERS
-
     _limit(request["cpu_seconds"], request["memory"])
     path = Path(request["path"]) if request["path"] else None
     source = Source(name=request["name"], path=path, data=data, title=request["title"])
     options = ReadOptions.model_validate(request["options"])
+    read: Callable[..., Results] = READERS.get(request["reader"])().read
     if request["ocr"]:
-        from lagotto.readers.pdf import PdfReader
-
-        reader: Reader = PdfReader(ocr=ocr)
-    else:
-        reader = READERS.get(request["reader"])()
+        read = partial(read, ocr=ocr)
     last: dict[str, Any] = {}
     try:
-        for result in reader.read(source, options=options):
+        for result in read(source, options=options):
             if isinstance(result, Document):
                 yield {"document": result.model_dump(mode="json")}
             else:

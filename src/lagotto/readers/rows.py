@@ -17,7 +17,7 @@ from lagotto.documents import ROW, Document, digest, storable
 from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
 from lagotto.readers.base import Columns, ColumnType, Draft, ReadOptions, Source
 from lagotto.readers.decode import decode, detect_encoding
-from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.formats import Results, reader
 
 NUMBER = "row"
 """The metadata field with the number of a row, from 1; a column of that name takes precedence."""
@@ -202,46 +202,42 @@ def _resolve_columns(columns: Columns, names: Sequence[str], *, source: Source) 
     return columns.model_copy(update={"text": text, "title": title, "id": row_id, "metadata": data})
 
 
-class CsvReader:
-    """Reads CSV and TSV files of any size, row by row; the first row has the column names.
+@reader("csv", kind=ROW)
+def read_csv(source: Source, *, options: ReadOptions) -> Results:
+    """Read CSV and TSV files of any size, row by row; the first row has the column names.
 
     `ReadOptions.columns` maps columns to fields. The delimiter (comma, semicolon, tab or bar) is
     the one that splits the first rows into the same number of cells. Missing cells at the end of a
     row are empty. Numbers and booleans are typed by column, see `Columns`. A row with too many
     cells or invalid quoting is yielded as an error with its line number. Blank rows are skipped.
     """
-
-    kind = ROW
-    suffixes = SUFFIXES["csv"]
-
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        # The limit is global to the csv module, so it is never lowered.
-        csv.field_size_limit(max(csv.field_size_limit(), options.max_bytes))
-        with _open_lines(source, newline="") as lines:
-            delimiter = _delimiter(lines.read(SAMPLE_CHARS))
-            names, cells = _table(lines, source, limit=options.max_bytes, delimiter=delimiter)
-            # Here, so that a column that does not exist fails once, not for every row.
-            columns = _resolve_columns(options.columns, names, source=source)
-            untyped = [name for name in columns.metadata or () if name not in columns.types]
-            types: dict[str, ColumnType] = {}
-            if columns.detect_types and untyped:  # from all rows: any of them may hold a text
-                rows = (row for _, row in cells if not isinstance(row, ReadError))
-                types = detect_types(rows, names, columns=untyped)
-                _, cells = _table(lines, source, limit=options.max_bytes, delimiter=delimiter)
-            mapper = _RowMapper(source, options, {**types, **columns.types})
-            number = 0
-            for number, (line, row) in enumerate(cells, start=1):
-                if isinstance(row, ReadError):
-                    yield row
-                elif len(row) > len(names):
-                    reason = f"line {line} has {len(row)} cells for {len(names)} columns"
-                    yield CorruptSourceError(source.label, reason)
-                else:
-                    values = dict.fromkeys(names, "") | dict(zip(names, row, strict=False))
-                    yield mapper.document(values, number=number, line=line)
-        if not number:
-            reason = "no rows below the header row; add rows or leave it out"
-            raise EmptySourceError(source.label, reason)
+    # The limit is global to the csv module, so it is never lowered.
+    csv.field_size_limit(max(csv.field_size_limit(), options.max_bytes))
+    with _open_lines(source, newline="") as lines:
+        delimiter = _delimiter(lines.read(SAMPLE_CHARS))
+        names, cells = _table(lines, source, limit=options.max_bytes, delimiter=delimiter)
+        # Here, so that a column that does not exist fails once, not for every row.
+        columns = _resolve_columns(options.columns, names, source=source)
+        untyped = [name for name in columns.metadata or () if name not in columns.types]
+        types: dict[str, ColumnType] = {}
+        if columns.detect_types and untyped:  # from all rows: any of them may hold a text
+            rows = (row for _, row in cells if not isinstance(row, ReadError))
+            types = detect_types(rows, names, columns=untyped)
+            _, cells = _table(lines, source, limit=options.max_bytes, delimiter=delimiter)
+        mapper = _RowMapper(source, options, {**types, **columns.types})
+        number = 0
+        for number, (line, row) in enumerate(cells, start=1):
+            if isinstance(row, ReadError):
+                yield row
+            elif len(row) > len(names):
+                reason = f"line {line} has {len(row)} cells for {len(names)} columns"
+                yield CorruptSourceError(source.label, reason)
+            else:
+                values = dict.fromkeys(names, "") | dict(zip(names, row, strict=False))
+                yield mapper.document(values, number=number, line=line)
+    if not number:
+        reason = "no rows below the header row; add rows or leave it out"
+        raise EmptySourceError(source.label, reason)
 
 
 Cells = Iterator[tuple[int, list[str] | ReadError]]
@@ -294,59 +290,51 @@ def _delimiter(sample: str) -> str:
     return max(DELIMITERS, key=agreement)
 
 
-class JsonlReader:
-    """Reads JSON Lines files of any size, line by line; each object is a document.
+@reader("jsonl", kind=ROW)
+def read_jsonl(source: Source, *, options: ReadOptions) -> Results:
+    """Read JSON Lines files of any size, line by line; each object is a document.
 
     `ReadOptions.columns` maps keys to fields. Blank lines are skipped. A line that isn't a JSON
     object is yielded as an error with its line number.
     """
-
-    kind = ROW
-    suffixes = SUFFIXES["jsonl"]
-
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        rows = _RowMapper(source, options, options.columns.types)
-        number = 0
-        with _open_lines(source, newline=None) as lines:
-            bounded = _bounded_lines(lines, source, limit=options.max_bytes)
-            for line, text in enumerate(bounded, start=1):
-                if not text.strip():
-                    continue
-                number += 1
-                try:
-                    values = json.loads(text, parse_constant=_refuse_constant)
-                except (ValueError, RecursionError) as exc:
-                    reason = f"line {line} is not valid JSON ({exc})"
-                    yield CorruptSourceError(source.label, reason)
-                    continue
-                if isinstance(values, dict):
-                    yield rows.document(values, number=number, line=line)
-                else:
-                    reason = f"line {line} holds a {type(values).__name__}, not an object"
-                    yield CorruptSourceError(source.label, reason)
-        if not number:
-            raise EmptySourceError(source.label, "no rows in it; leave it out")
+    rows = _RowMapper(source, options, options.columns.types)
+    number = 0
+    with _open_lines(source, newline=None) as lines:
+        bounded = _bounded_lines(lines, source, limit=options.max_bytes)
+        for line, text in enumerate(bounded, start=1):
+            if not text.strip():
+                continue
+            number += 1
+            try:
+                values = json.loads(text, parse_constant=_refuse_constant)
+            except (ValueError, RecursionError) as exc:
+                reason = f"line {line} is not valid JSON ({exc})"
+                yield CorruptSourceError(source.label, reason)
+                continue
+            if isinstance(values, dict):
+                yield rows.document(values, number=number, line=line)
+            else:
+                reason = f"line {line} holds a {type(values).__name__}, not an object"
+                yield CorruptSourceError(source.label, reason)
+    if not number:
+        raise EmptySourceError(source.label, "no rows in it; leave it out")
 
 
-class JsonReader:
-    """Reads exports: an array of objects, alone or beside a few values, is a document per object.
+@reader("json", kind=ROW)
+def read_json(source: Source, *, options: ReadOptions) -> Results:
+    """Read exports: an array of objects, alone or beside a few values, is a document per object.
 
     Any other JSON is read as code.
     """
+    records = _records(source.read(limit=options.max_bytes))
+    if not records:
+        from lagotto.readers.plain import read_code
 
-    kind = ROW
-    suffixes = SUFFIXES["json"]
-
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        records = _records(source.read(limit=options.max_bytes))
-        if not records:
-            from lagotto.readers.plain import read_code
-
-            yield from read_code().read(source, options=options)
-            return
-        rows = _RowMapper(source, options, options.columns.types, unit="record")
-        for number, values in enumerate(records, start=1):
-            yield rows.document(values, number=number, line=number)
+        yield from read_code().read(source, options=options)
+        return
+    rows = _RowMapper(source, options, options.columns.types, unit="record")
+    for number, values in enumerate(records, start=1):
+        yield rows.document(values, number=number, line=number)
 
 
 def _records(data: bytes) -> list[dict[str, object]]:

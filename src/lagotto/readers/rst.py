@@ -9,7 +9,7 @@ from itertools import groupby
 from lagotto.documents import Block, BlockKind, storable
 from lagotto.readers.base import Draft, HeadingMark, Source, one_line, parse_date, sections
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import reader_of
+from lagotto.readers.formats import draft_reader
 from lagotto.readers.markdown import Lines
 
 ADORNMENT = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
@@ -24,9 +24,9 @@ REFERENCE = re.compile(r"`([^`<]*)<[^`>]*>`_{1,2}")
 RULES = re.compile(r"(?<!=)=++(?: ++=++)++ *+")
 
 
-@reader_of("rst")
+@draft_reader("rst")
 def read_rst(source: Source, limit: int) -> Draft:
-    """Reads sections, tables, lists and literal blocks; nothing is included or expanded.
+    """Read sections, tables, lists and literal blocks; nothing is included or expanded.
 
     The level of a section is that of its adornment, in the order in which adornments appear.
     Fields below the title (author, date) are metadata.

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from lagotto.errors import CorruptSourceError
 from lagotto.readers.base import Draft, Source
-from lagotto.readers.formats import RTF_MAGIC, reader_of
+from lagotto.readers.formats import RTF_MAGIC, draft_reader
 
 _BLANK_LINES = re.compile(r"\n{3,}")
 _TOKEN = re.compile(
@@ -31,15 +31,19 @@ _CHARACTERS = {
 _SYMBOLS = {"~": "\xa0", "_": "-", "\n": "\n\n", "\r": "\n\n", "\\": "\\", "{": "{", "}": "}"}
 
 
-@reader_of("rtf")
+@draft_reader("rtf")
 def read_rtf(source: Source, limit: int) -> Draft:
-    """Reads an RTF file as plain text with its paragraphs."""
+    """Read an RTF file as plain text with its paragraphs."""
     data = source.read(limit=limit)
     if data.strip() and not data.lstrip().startswith(RTF_MAGIC):
         raise CorruptSourceError(source.label, "not an RTF file; give it another suffix")
+    return Draft(rtf_text(data))
+
+
+def rtf_text(data: bytes) -> str:
     text = "".join(_pieces(data.decode("latin-1"))).encode("utf-16", "surrogatepass")
     lines = (line.strip(" ") for line in text.decode("utf-16", "replace").split("\n"))
-    return Draft(_BLANK_LINES.sub("\n\n", "\n".join(lines)).strip())
+    return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
 
 
 def _pieces(source: str) -> Iterator[str]:

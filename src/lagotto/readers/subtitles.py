@@ -11,7 +11,7 @@ from lagotto.documents import storable
 from lagotto.errors import CorruptSourceError, EmptySourceError
 from lagotto.readers.base import GAP, Draft, HeadingMark, Source, one_line, sections
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import reader_of
+from lagotto.readers.formats import draft_reader
 
 TIMING = re.compile(
     r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2})[.,]\d{1,3}[ \t]{1,9}-->[ \t]{1,9}"
@@ -34,9 +34,9 @@ class Cue(NamedTuple):
     lines: list[str]
 
 
-@reader_of("subtitles")
+@draft_reader("subtitles")
 def read_subtitles(source: Source, limit: int) -> Draft:
-    """Reads the text of the cues, without markup, numbers and timings.
+    """Read the text of the cues, without markup, numbers and timings.
 
     Every two minutes a section begins whose title is the time, such as `0:12:40`, so that a
     passage cites when it is said. A long pause begins a paragraph; `<v Ann>` becomes `Ann: `. A

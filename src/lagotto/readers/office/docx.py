@@ -19,7 +19,7 @@ LEVELS = range(9)
 
 @package_reader("docx", noun="Word file")
 def read_docx(package: Package) -> Draft:
-    """Reads the body with all tracked changes accepted.
+    """Read the body with all tracked changes accepted.
 
     Headings are paragraphs with a heading style or outline level, lists are runs of numbered or
     bulleted paragraphs. Headers, footers, footnotes and comments are left out. Only the needed

@@ -25,7 +25,7 @@ FONT_OBFUSCATION = frozenset(
 
 @package_reader("epub", noun="EPUB book")
 def read_epub(package: Package) -> Draft:
-    """Reads the chapters of a book as one document; its tables of contents are left out."""
+    """Read the chapters of a book as one document; its tables of contents are left out."""
     encryption = package.xml(ENCRYPTION)
     methods = () if encryption is None else encryption.iter("{*}EncryptionMethod")
     if any(xml.value(method, "Algorithm") not in FONT_OBFUSCATION for method in methods):

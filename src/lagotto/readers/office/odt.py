@@ -21,7 +21,7 @@ MOST_COLUMNS = 256
 
 @package_reader("odt", noun="OpenDocument text")
 def read_odt(package: Package) -> Draft:
-    """Reads the body as it stands after tracked changes; footnotes and comments are left out."""
+    """Read the body as it stands after tracked changes; footnotes and comments are left out."""
     if b"encryption-data" in package.read(MANIFEST):
         raise locked(package.source, package.noun)
     content = package.xml(package.require(CONTENT))

@@ -22,7 +22,7 @@ from lagotto.errors import (
     UnsupportedFormatError,
 )
 from lagotto.readers.base import Draft, Source, one_line, parse_date
-from lagotto.readers.formats import OLE_MAGIC, FormatReader, reader_of
+from lagotto.readers.formats import OLE_MAGIC, ReaderFactory, draft_reader
 from lagotto.readers.language import language_code
 from lagotto.readers.office import xml
 
@@ -38,13 +38,13 @@ DAMAGE = (
 
 def package_reader(
     kind: str, *, noun: str
-) -> Callable[[Callable[[Package], Draft]], Callable[[], FormatReader]]:
+) -> Callable[[Callable[[Package], Draft]], ReaderFactory]:
     """Make a reader of a function that gives the draft of an open package.
 
     `noun` names the format in messages, such as `Word file`. Only the needed parts of a file are
     unpacked; damage found in them is a CorruptSourceError.
     """
-    return lambda draft: reader_of(kind)(partial(_draft, draft, noun))
+    return lambda draft: draft_reader(kind)(partial(_draft, draft, noun))
 
 
 def _draft(draft: Callable[[Package], Draft], noun: str, source: Source, limit: int) -> Draft:

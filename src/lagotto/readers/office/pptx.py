@@ -21,7 +21,7 @@ OUTLINE = frozenset({"body", "obj", None})
 
 @package_reader("pptx", noun="PowerPoint file")
 def read_pptx(package: Package) -> Draft:
-    """Reads slides in their order: title, bullet points, text boxes, tables, speaker notes.
+    """Read slides in their order: title, bullet points, text boxes, tables, speaker notes.
 
     A slide is a page and a section. Slide numbers, footers and dates are left out; pictures and
     charts have no text.

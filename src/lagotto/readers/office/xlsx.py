@@ -28,7 +28,7 @@ LAST_DAY = 2_958_466
 
 @package_reader("xlsx", noun="Excel file")
 def read_xlsx(package: Package) -> Draft:
-    """Reads all sheets, hidden ones included, as shown: results of formulas, dates as ISO 8601.
+    """Read all sheets, hidden ones included, as shown: results of formulas, dates as ISO 8601.
 
     A sheet is a section with a table; columns and rows without any value are left out. Charts,
     comments and number formats other than dates are ignored.
