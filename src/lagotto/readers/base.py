@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, Self
 from urllib.parse import unquote
@@ -349,13 +350,10 @@ class TextBuilder:
     def _parts(self, kind: BlockKind, lines: Sequence[str], numbers: tuple[int, ...] = ()) -> None:
         if not lines:
             return
-        start = position = self.add("\n".join(lines))
-        parts: list[Span] = []
-        for line in lines:
-            parts.append(Span(position, position + len(line)))
-            position += len(line) + 1
-        end = self.length
-        block = Block(start=start, end=end, kind=kind, parts=tuple(parts), numbers=numbers)
+        start = self.add("\n".join(lines))
+        starts = accumulate((len(line) + 1 for line in lines), initial=start)
+        parts = tuple(Span(at, at + len(line)) for at, line in zip(starts, lines, strict=False))
+        block = Block(start=start, end=self.length, kind=kind, parts=parts, numbers=numbers)
         self.blocks.append(block)
 
     def add(self, piece: str) -> int:

@@ -29,38 +29,41 @@ LANGUAGES = {
 }  # fmt: skip
 """Programming languages by file suffix."""
 
+_OFFICE = "application/vnd.openxmlformats-officedocument"
 _FORMATS = {
-    "text": ("plain:read_plain", ".txt .text .log .adoc .org .tex"),
-    "markdown": ("markdown:read_markdown", ".md .markdown .mdown .mkd .mdx"),
-    "rst": ("rst:read_rst", ".rst .rest"),
-    "notebook": ("notebook:read_notebook", ".ipynb"),
-    "subtitles": ("subtitles:read_subtitles", ".srt .vtt"),
-    "html": ("html:read_html", ".html .htm .xhtml"),
-    "pdf": ("pdf:read_pdf", ".pdf"),
-    "docx": ("office.docx:read_docx", ".docx .docm"),
-    "pptx": ("office.pptx:read_pptx", ".pptx .pptm .ppsx .potx"),
-    "xlsx": ("office.xlsx:read_xlsx", ".xlsx .xlsm"),
-    "odt": ("office.odt:read_odt", ".odt .ott"),
-    "epub": ("office.epub:read_epub", ".epub"),
-    "mail": ("mail:read_mail", ".eml"),
-    "mailbox": ("mail:read_mailbox", ".mbox .mbx"),
-    "jsonl": ("rows:read_jsonl", ".jsonl .ndjson"),
-    "csv": ("rows:read_csv", ".csv .tsv .tab"),
-    "json": ("rows:read_json", ".json"),
-    "rtf": ("rtf:read_rtf", ".rtf"),
-    "code": ("plain:read_code", " ".join(LANGUAGES.keys() - {".json"})),
+    "text": ("plain", ".txt .text .log .adoc .org .tex", ""),
+    "markdown": ("markdown", ".md .markdown .mdown .mkd .mdx", "text/markdown"),
+    "rst": ("rst", ".rst .rest", "text/x-rst"),
+    "notebook": ("notebook", ".ipynb", "application/x-ipynb+json"),
+    "subtitles": ("subtitles", ".srt .vtt", "text/vtt application/x-subrip"),
+    "html": ("html", ".html .htm .xhtml", "text/html application/xhtml+xml"),
+    "pdf": ("pdf", ".pdf", "application/pdf"),
+    "docx": ("office.docx", ".docx .docm", f"{_OFFICE}.wordprocessingml.document"),
+    "pptx": ("office.pptx", ".pptx .pptm .ppsx .potx", f"{_OFFICE}.presentationml.presentation"),
+    "xlsx": ("office.xlsx", ".xlsx .xlsm", f"{_OFFICE}.spreadsheetml.sheet"),
+    "odt": ("office.odt", ".odt .ott", "application/vnd.oasis.opendocument.text"),
+    "epub": ("office.epub", ".epub", "application/epub+zip"),
+    "mail": ("mail", ".eml", "message/rfc822"),
+    "mailbox": ("mail", ".mbox .mbx", "application/mbox"),
+    "jsonl": ("rows", ".jsonl .ndjson", "application/jsonl application/x-ndjson"),
+    "csv": ("rows", ".csv .tsv .tab", "text/csv text/tab-separated-values"),
+    "json": ("rows", ".json", ""),
+    "rtf": ("rtf", ".rtf", ""),
+    "code": ("plain", " ".join(LANGUAGES.keys() - {".json"}), ""),
 }
-"""What creates the reader of a format, below `lagotto.readers`, and the suffixes of its files."""
+"""By format the module with its `read_FORMAT`, the suffixes of its files, and media types."""
 
 ReaderFactory = Callable[[], Reader]
 READERS: Registry[ReaderFactory] = Registry(
     "reader",
     group="lagotto.readers",
-    builtin={name: f"lagotto.readers.{where}" for name, (where, _) in _FORMATS.items()},
+    builtin={name: f"lagotto.readers.{row[0]}:read_{name}" for name, row in _FORMATS.items()},
 )
 """What creates readers, by name; `READERS.get("pdf")()` is a reader."""
 
-SUFFIXES = {name: frozenset(suffixes.split()) for name, (_, suffixes) in _FORMATS.items()}
+SUFFIXES = {name: frozenset(suffixes.split()) for name, (_, suffixes, _) in _FORMATS.items()}
+MEDIA_TYPES = {kind: name for name, (_, _, kinds) in _FORMATS.items() for kind in kinds.split()}
+"""Readers by media type; other types are recognised by the suffix and the content."""
 
 PDF_MAGIC = b"%PDF-"
 ZIP_MAGIC = b"PK\x03\x04"

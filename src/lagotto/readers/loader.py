@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -113,14 +114,15 @@ def load(
     """
     return Loading(
         [paths] if isinstance(paths, str | Path) else paths,
-        selection=Selection(tuple(include), tuple(exclude), everything=everything),
-        options=options or ReadOptions(),
-        fetch_limits=fetch_limits,
-        process=ReaderProcess(limits, ocr=create_ocr(ocr)),
-        needs_reading=needs_reading,
+        Selection(tuple(include), tuple(exclude), everything=everything),
+        options or ReadOptions(),
+        ReaderProcess(limits, ocr=create_ocr(ocr)),
+        fetch_limits,
+        needs_reading,
     )
 
 
+@dataclass(eq=False, repr=False)
 class Loading(Iterator["Document | ReadFailure"]):
     """The results of `load`; `interrupt`, from any thread, stops reading the current file.
 
@@ -129,24 +131,16 @@ class Loading(Iterator["Document | ReadFailure"]):
     chosen for documents, with their sources.
     """
 
-    def __init__(
-        self,
-        paths: Iterable[str | Path | Source],
-        *,
-        selection: Selection,
-        options: ReadOptions,
-        process: ReaderProcess,
-        fetch_limits: FetchLimits | None,
-        needs_reading: NeedsReading,
-    ) -> None:
+    _paths: Iterable[str | Path | Source]
+    _selection: Selection
+    _options: ReadOptions
+    _process: ReaderProcess
+    _fetch_limits: FetchLimits | None
+    _needs_reading: NeedsReading
+
+    def __post_init__(self) -> None:
         self.complete: set[str] = set()
         self.source_by_id: dict[str, str] = {}
-        self._paths = paths
-        self._selection = selection
-        self._options = options
-        self._process = process
-        self._fetch_limits = fetch_limits
-        self._needs_reading = needs_reading
         self._formats = Formats()
         self._done: set[str] = set()
         self._skipped = SkipLog()

@@ -24,7 +24,7 @@ Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @draft_reader("text")
-def read_plain(source: Source, limit: int) -> Draft:
+def read_text(source: Source, limit: int) -> Draft:
     """Read the source as one text without structure."""
     return Draft(text=decode(source.read(limit=limit)))
 

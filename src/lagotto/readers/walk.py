@@ -252,12 +252,8 @@ def matches(parts: Sequence[str], pattern: str) -> bool:
     return match_segments(parts, segments)
 
 
-class _Entry(NamedTuple):
-    """A path, its parts below the root, and the ignore files that count there, nearest last."""
-
-    path: Path
-    parts: tuple[str, ...]
-    ignore: tuple[IgnoreFile, ...]
+_Entry = tuple[Path, tuple[str, ...], tuple[IgnoreFile, ...]]
+"""A path, its parts below the root, and the ignore files that count there, nearest last."""
 
 
 class Walk:
@@ -286,41 +282,38 @@ class Walk:
 
     def __iter__(self) -> Iterator[Path | ReadError]:
         include = self._selection.include
-        waiting = [_Entry(self.root, (), self._inherited)]
+        waiting: list[_Entry] = [(self.root, (), self._inherited)]
         while waiting:
-            entry = waiting.pop()
-            path = entry.path
+            path, parts, ignore = waiting.pop()
             try:
                 if path.is_dir():
                     status = path.stat()
                     if (status.st_dev, status.st_ino) not in self._entered:
                         self._entered.add((status.st_dev, status.st_ino))
-                        waiting += self._inside(entry)
+                        waiting += self._inside((path, parts, ignore))
                 elif not path.exists() and not path.is_symlink():
                     yield path  # it has vanished
                 elif path.is_file():
-                    if not include or any(matches(entry.parts, pattern) for pattern in include):
+                    if not include or any(matches(parts, pattern) for pattern in include):
                         yield path
                     else:
                         self.skipped.add(path, "excluded")
             except OSError as exc:
                 yield ReadError(path.as_posix(), f"can't open the folder: {exc.strerror or exc}")
 
-    def _inside(self, folder: _Entry) -> Iterator[_Entry]:
+    def _inside(self, entry: _Entry) -> Iterator[_Entry]:
         """The entries of a folder that are not skipped, in reverse order for the stack."""
-        depth = len(self._above) + len(folder.parts)
-        ignore = (*folder.ignore, *_load(folder.path, depth))
-        with os.scandir(folder.path) as entries:
-            names = sorted((entry.name for entry in entries), reverse=True)
-        for name in names:
-            entry = _Entry(folder.path / name, (*folder.parts, name), ignore)
-            if belongs_to_base(entry.path):
+        folder, above, ignore = entry
+        ignore = (*ignore, *_load(folder, len(self._above) + len(above)))
+        for name in sorted((path.name for path in folder.iterdir()), reverse=True):
+            path = folder / name
+            if belongs_to_base(path):
                 continue  # not worth mentioning: most bases are beside their documents
-            reason = self._reason(entry)
-            if reason is None:
-                yield entry
+            inner = path, (*above, name), ignore
+            if reason := self._reason(inner):
+                self.skipped.add(path, reason, folder=path.is_dir())
             else:
-                self.skipped.add(entry.path, reason, folder=entry.path.is_dir())
+                yield inner
 
     def _reason(self, entry: _Entry) -> SkipReason | None:
         path, parts, ignore = entry

@@ -17,8 +17,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing, suppress
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -26,6 +27,7 @@ from lagotto.documents import Record
 from lagotto.errors import ReadError, SourceTooLargeError
 from lagotto.models.http import without_credentials
 from lagotto.readers.base import Source
+from lagotto.readers.formats import MEDIA_TYPES
 
 if TYPE_CHECKING:
     import httpx
@@ -35,29 +37,6 @@ NAT64 = IPv6Network("64:ff9b::/96")
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 """All public addresses of IPv6; others lead to IPv4 addresses in disguise, or into a local site."""
 HEADERS = {"User-Agent": "lagotto", "Accept": "text/html, */*;q=0.8"}
-OFFICE = "application/vnd.openxmlformats-officedocument"
-MEDIA_TYPES = {
-    "text/html": "html",
-    "application/xhtml+xml": "html",
-    "application/pdf": "pdf",
-    "text/markdown": "markdown",
-    "text/x-rst": "rst",
-    "text/csv": "csv",
-    "text/tab-separated-values": "csv",
-    "application/jsonl": "jsonl",
-    "application/x-ndjson": "jsonl",
-    "application/x-ipynb+json": "notebook",
-    "text/vtt": "subtitles",
-    "application/x-subrip": "subtitles",
-    f"{OFFICE}.wordprocessingml.document": "docx",
-    f"{OFFICE}.presentationml.presentation": "pptx",
-    f"{OFFICE}.spreadsheetml.sheet": "xlsx",
-    "application/vnd.oasis.opendocument.text": "odt",
-    "application/epub+zip": "epub",
-    "message/rfc822": "mail",
-    "application/mbox": "mailbox",
-}
-"""Readers by media type; other types are recognised by the suffix and the content."""
 
 
 class FetchLimits(Record):
@@ -87,23 +66,27 @@ def fetch(
     try:
         with (
             httpx.Client(trust_env=False, headers=HEADERS) as client,
-            _Deadline(label, limits.timeout) as deadline,
+            _Request(client, label, max_bytes, limits, interrupted) as request,
         ):
-            request = _Request(client, label, max_bytes, limits, deadline, interrupted)
             return request.source(httpx.URL(address))
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as exc:
         raise ReadError(label, f"can't fetch it ({exc or type(exc).__name__})") from exc
 
 
-class _Deadline(AbstractContextManager["_Deadline"]):
-    """The time for all of an address; when it is over, its connections are shut down."""
+@dataclass(eq=False)
+class _Request(AbstractContextManager["_Request"]):
+    """The requests for one address; when its time is over, their connections are shut down."""
 
-    def __init__(self, label: str, seconds: float) -> None:
-        self._label = label
-        self._seconds = seconds
-        self._end = time.monotonic() + seconds
+    client: httpx.Client
+    label: str
+    max_bytes: int
+    limits: FetchLimits
+    interrupted: Callable[[], bool]
+
+    def __post_init__(self) -> None:
+        self._end = time.monotonic() + self.limits.timeout
         self._connections: list[socket.socket] = []
-        self._timer = threading.Timer(seconds, self._shut_down)
+        self._timer = threading.Timer(self.limits.timeout, self._shut_down)
         self._timer.daemon = True
         self._timer.start()
 
@@ -113,36 +96,7 @@ class _Deadline(AbstractContextManager["_Deadline"]):
         for connection in self._connections:
             connection.close()
         if error is not None and not isinstance(error, ReadError):
-            self.remaining()  # which it failed for, if it is over
-
-    def remaining(self) -> float:
-        remaining = self._end - time.monotonic()
-        if remaining <= 0:
-            raise ReadError(self._label, f"took more than {self._seconds:g} s")
-        return remaining
-
-    def watch(self, event: str, details: Mapping[str, Any]) -> None:
-        """Keep a duplicate of each new connection: the original may change hands, as by TLS."""
-        if event == "connection.connect_tcp.complete":
-            stream = details["return_value"].get_extra_info("socket")
-            self._connections.append(stream.dup())
-            self.remaining()
-
-    def _shut_down(self) -> None:
-        for connection in self._connections:
-            with suppress(OSError):  # closed by the other side
-                connection.shutdown(socket.SHUT_RDWR)
-
-
-class _Request(NamedTuple):
-    """The requests for one address."""
-
-    client: httpx.Client
-    label: str
-    max_bytes: int
-    limits: FetchLimits
-    deadline: _Deadline
-    interrupted: Callable[[], bool]
+            self._remaining()  # which it failed for, if it is over
 
     def source(self, url: httpx.URL) -> Source:
         """Follow redirects to the content of an address."""
@@ -170,8 +124,8 @@ class _Request(NamedTuple):
                 "GET",
                 url.copy_with(host=address, fragment=None),
                 headers={"Host": url.netloc.decode("ascii")},
-                extensions={"sni_hostname": sni, "trace": self.deadline.watch},
-                timeout=self.deadline.remaining(),
+                extensions={"sni_hostname": sni, "trace": self._watch},
+                timeout=self._remaining(),
             )
             try:
                 return self.client.send(request, stream=True)
@@ -205,14 +159,32 @@ class _Request(NamedTuple):
                 raise SourceTooLargeError(self.label, reason)
             if self.interrupted():
                 raise ReadError(self.label, "reading was interrupted")
-            self.deadline.remaining()
-        self.deadline.remaining()  # a connection that was shut down may look ended
+            self._remaining()
+        self._remaining()  # a connection that was shut down may look ended
         media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         return Source(
             name=self.label.partition("#")[0],
             data=_unicode(bytes(data), response) if media_type.startswith("text/") else bytes(data),
             format=MEDIA_TYPES.get(media_type),
         )
+
+    def _remaining(self) -> float:
+        remaining = self._end - time.monotonic()
+        if remaining <= 0:
+            raise ReadError(self.label, f"took more than {self.limits.timeout:g} s")
+        return remaining
+
+    def _watch(self, event: str, details: Mapping[str, Any]) -> None:
+        """Keep a duplicate of each new connection: the original may change hands, as by TLS."""
+        if event == "connection.connect_tcp.complete":
+            stream = details["return_value"].get_extra_info("socket")
+            self._connections.append(stream.dup())
+            self._remaining()
+
+    def _shut_down(self) -> None:
+        for connection in self._connections:
+            with suppress(OSError):  # closed by the other side
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 def _unicode(data: bytes, response: httpx.Response) -> bytes:

@@ -22,8 +22,7 @@ def read_docx(package: Package) -> Draft:
     """Read the body with all tracked changes accepted.
 
     Headings are paragraphs with a heading style or outline level, lists are runs of numbered or
-    bulleted paragraphs. Headers, footers, footnotes and comments are left out. Only the needed
-    parts of the file are unpacked, within `max_bytes`.
+    bulleted paragraphs. Headers, footers, footnotes and comments are left out.
     """
     document = package.xml(package.require(DOCUMENT))
     styles = Styles(package.xml(package.find(STYLES)))
