@@ -55,7 +55,8 @@ class Boundaries:
     def of(self, kind: BoundaryKind) -> Offsets:
         """All boundaries of one kind."""
         if kind in _LINE_ENDS:
-            return np.unique(self._line_starts[self._newlines >= _LINE_ENDS[kind]])
+            starts, line_ends = self._breaks
+            return np.unique(starts[line_ends >= _LINE_ENDS[kind]])
         offsets: Offsets = getattr(self, f"_{kind}")
         return offsets
 
@@ -119,28 +120,18 @@ class Boundaries:
         return np.frombuffer(self._text.encode("utf-32-le"), np.uint32)
 
     @cached_property
-    def _gaps(self) -> tuple[Offsets, Offsets]:
+    def _breaks(self) -> tuple[Offsets, Offsets]:
+        """The boundary in each run of white space, and the number of line ends in the run.
+
+        The boundary is after the last of them, or else at the end of the run.
+        """
         space = np.isin(self._codes, _SPACES)
         padded = np.concatenate(([False], space, [False]))
         edges = np.flatnonzero(padded[1:] != padded[:-1]).astype(np.int64)
-        return edges[::2], edges[1::2]
-
-    @cached_property
-    def _newlines(self) -> Offsets:
-        total = np.concatenate(([0], np.cumsum(self._codes == _NEWLINE)))
-        starts, ends = self._gaps
-        count: Offsets = total[ends] - total[starts]
-        return count
-
-    @cached_property
-    def _line_starts(self) -> Offsets:
-        """The boundary in each run of white space: after its last line end, else at its end."""
-        _, ends = self._gaps
-        lines = np.flatnonzero(self._codes == _NEWLINE).astype(np.int64)
-        if not len(lines):
-            return ends
-        last = lines[np.maximum(np.searchsorted(lines, ends) - 1, 0)] + 1
-        return np.where(self._newlines > 0, last, ends)
+        is_line_end = self._codes == _NEWLINE
+        before, after = np.concatenate(([0], np.cumsum(is_line_end)))[edges].reshape(-1, 2).T
+        last = np.append(np.flatnonzero(is_line_end), 0)[after - 1] + 1
+        return np.where(after > before, last, edges[1::2]), after - before
 
     @cached_property
     def _heads(self) -> Offsets:
@@ -256,10 +247,7 @@ class MeasuringTokenizer:
         return counts
 
     def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        offsets = self._tokenizer.starts(texts)
-        return [
-            joined(starts, self._spelled(text)) for text, starts in zip(texts, offsets, strict=True)
-        ]
+        return list(map(joined, self._tokenizer.starts(texts), map(self._spelled, texts)))
 
     def _spelled(self, text: str) -> NDArray[np.bool_]:
         """Which characters are letters of other alphabets; an empty mask if none is."""

@@ -47,8 +47,6 @@ page = partial(SpanChunker, "page", defaults=(512, 0), regions=_pages)
 heading = partial(SpanChunker, "heading", defaults=(256, 32), regions=_sections)
 """Cuts at every heading, and within sections as `recursive` does."""
 
-SLIDES = frozenset({"pptx"})
-SHEETS = frozenset({"xlsx"})
 SMALL = 0.25
 """Sections of up to this share of the size join their siblings."""
 
@@ -151,9 +149,9 @@ class AutoChunker:
         chunker: SpanChunker = self._prose
         if document.kind == CODE:
             chunker = self._definitions if document.headings else self._code
-        elif document.kind in SLIDES and document.pages:
+        elif document.kind == "pptx" and document.pages:
             chunker = self._slides
-        elif document.kind in SHEETS:
+        elif document.kind == "xlsx":
             chunker = self._sheets
         return chunker.chunk(document)
 

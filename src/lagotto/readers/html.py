@@ -163,10 +163,8 @@ def _add_whole(builder: TextBuilder, element: etree._Element, skip: Skip) -> Non
     elif element.tag in CODE:
         builder.code(_text(element, skip))
     else:
-        rows = (row for row in element.iter("tr") if not skip(row))
-        builder.table(
-            [_text(cell, skip) for cell in row if cell.tag in ("td", "th")] for row in rows
-        )
+        rows = (row.iterchildren("td", "th") for row in element.iter("tr") if not skip(row))
+        builder.table([_text(cell, skip) for cell in row] for row in rows)
 
 
 def _text(element: etree._Element, skip: Skip) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import email.policy
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from email.errors import MessageError
 from email.header import decode_header
@@ -144,11 +145,9 @@ def _bytes(part: Part) -> bytes:
 
 
 def _text(part: Part) -> str:
-    data = _bytes(part)
-    try:
+    data, charset = _bytes(part), None
+    with suppress(LookupError, ValueError, TypeError):
         charset = part.get_content_charset()
-    except (LookupError, ValueError, TypeError):
-        charset = None
     if charset is None and part.get_content_type() == "text/html":
         charset = declared_encoding(data)
     return storable(decode(data, declared=charset))
