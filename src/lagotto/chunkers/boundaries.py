@@ -41,10 +41,7 @@ _TITLE_LINE = re.compile(r"\s*[^\n]*\n?(?:[-=~^\"'#*+.:`_]+[ \t]*\n)?\s*")
 
 
 class Boundaries:
-    """The boundaries of a text, that of a document or alone, in ascending order.
-
-    They are computed on first use.
-    """
+    """The boundaries of a text, a document's or not, in ascending order, computed on first use."""
 
     def __init__(self, text: str, document: Document | None = None) -> None:
         self._text = storable(text)
@@ -121,10 +118,7 @@ class Boundaries:
 
     @cached_property
     def _breaks(self) -> tuple[Offsets, Offsets]:
-        """The boundary in each run of white space, and the number of line ends in the run.
-
-        The boundary is after the last of them, or else at the end of the run.
-        """
+        """For each run of white space, the boundary (its last line end, or its end) and line ends."""
         space = np.isin(self._codes, _SPACES)
         padded = np.concatenate(([False], space, [False]))
         edges = np.flatnonzero(padded[1:] != padded[:-1]).astype(np.int64)

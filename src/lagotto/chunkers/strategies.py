@@ -16,9 +16,8 @@ from lagotto.errors import ConfigError
 
 def _pages(document: Document) -> Iterable[Span]:
     """The pages; text before the first or after the last belongs to the nearest."""
-    starts = [0, *(item.start for item in document.pages[1:])]
-    ends = [*starts[1:], len(document.text)]
-    return [Span(start, end) for start, end in zip(starts, ends, strict=True) if start < end]
+    edges = [0, *(item.start for item in document.pages[1:]), len(document.text)]
+    return [Span(start, end) for start, end in pairwise(edges) if start < end]
 
 
 def _sections(document: Document) -> Iterable[Span]:

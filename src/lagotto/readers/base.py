@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, Self
 from urllib.parse import unquote
@@ -164,12 +164,10 @@ class Source:
 
     def modified_at(self) -> datetime | None:
         """When the file was last modified; None for data in memory."""
-        if self.path is None:
-            return None
-        try:
-            return datetime.fromtimestamp(self.path.stat().st_mtime, tz=UTC)
-        except (OSError, OverflowError, ValueError):
-            return None
+        with suppress(OSError, OverflowError, ValueError):
+            if self.path is not None:
+                return datetime.fromtimestamp(self.path.stat().st_mtime, tz=UTC)
+        return None
 
 
 class Reader(Protocol):
@@ -302,10 +300,9 @@ class TextBuilder:
 
     def draft(self, **fields: Any) -> Draft:
         """What was collected, as a draft with further fields; a page without text is empty."""
-        ends = [*self._breaks[1:], self.length]
         pages = tuple(
             Page(start=min(end, before + (len(GAP) if before else 0)), end=end, number=number)
-            for number, (before, end) in enumerate(zip(self._breaks, ends, strict=False), start=1)
+            for number, (before, end) in enumerate(pairwise([*self._breaks, self.length]), start=1)
         )
         headings = sections(self.marks, end=self.length)
         blocks = tuple(self.blocks)
@@ -437,7 +434,6 @@ class Draft:
 
 def parse_date(text: str | None) -> datetime | None:
     """Parse an ISO 8601 date or time; None if it is not one."""
-    try:
+    with suppress(ValueError):
         return datetime.fromisoformat((text or "").strip())
-    except ValueError:
-        return None
+    return None

@@ -98,6 +98,7 @@ HTML_START = re.compile(
 
 
 Results = Iterator[Document | ReadError]
+Drafting = Callable[[Source, int], Draft]
 
 
 class FormatReader(NamedTuple):
@@ -113,17 +114,14 @@ def reader(name: str, *, kind: str = "") -> Callable[[Callable[..., Results]], R
     return lambda read: partial(FormatReader, kind or name, SUFFIXES[name], read)
 
 
-def draft_reader(kind: str) -> Callable[[Callable[[Source, int], Draft]], ReaderFactory]:
+def draft_reader(kind: str) -> Callable[[Drafting], ReaderFactory]:
     """Make a reader of a function that gives the one draft of a source of at most so many bytes."""
 
-    def of(draft: Callable[[Source, int], Draft]) -> ReaderFactory:
-        def read(source: Source, *, options: ReadOptions) -> Results:
-            text = draft(source, options.max_bytes)
-            yield text.document(source, kind=kind, options=options)
+    def read(draft: Drafting, source: Source, *, options: ReadOptions) -> Results:
+        text = draft(source, options.max_bytes)
+        yield text.document(source, kind=kind, options=options)
 
-        return reader(kind)(read)
-
-    return of
+    return lambda draft: reader(kind)(partial(read, draft))
 
 
 class Formats:

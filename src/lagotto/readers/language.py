@@ -156,11 +156,9 @@ def _identifier() -> Any:
     try:
         return LanguageIdentifier.from_model_file(packed, norm_probs=True)
     except OSError as exc:  # it is unpacked into a temporary file
-        raise ReadError(
-            "language detection",
-            f"its model can't be unpacked in {tempfile.gettempdir()} ({exc.strerror}); free some "
-            "disk space there, set TMPDIR, or pass the language",
-        ) from exc
+        remedy = "free some disk space there, set TMPDIR, or pass the language"
+        reason = f"its model can't be unpacked in {tempfile.gettempdir()} ({exc.strerror})"
+        raise ReadError("language detection", f"{reason}; {remedy}") from exc
 
 
 def _from_tables(folder: Path) -> Any:

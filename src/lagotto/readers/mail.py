@@ -56,19 +56,17 @@ def _decoded(value: str) -> str:
 
 def _addresses(message: Part, name: str) -> list[str]:
     """The addresses of a header, without names; none if they are nested too deeply."""
-    try:
+    with suppress(RecursionError):
         pairs = getaddresses([_header(message, name)])
-    except RecursionError:
-        return []
-    return [address.lower() for _, address in pairs if "@" in address]
+        return [address.lower() for _, address in pairs if "@" in address]
+    return []
 
 
 def _sent_at(message: Part) -> datetime | None:
-    try:
+    with suppress(ValueError, TypeError, IndexError, OverflowError):
         moment = parsedate_to_datetime(_header(message, "Date"))
         return moment if 1 < moment.year < 9999 else None
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
+    return None
 
 
 def _body(message: Part) -> TextBuilder:
@@ -129,10 +127,9 @@ def _is_attached(part: Part) -> bool:
 
 
 def _file_name(part: Part) -> str:
-    try:
+    with suppress(MessageError, ValueError, LookupError, TypeError):
         return _decoded(part.get_filename() or "")
-    except (MessageError, ValueError, LookupError, TypeError):
-        return ""
+    return ""
 
 
 def _safe(name: str) -> str:

@@ -7,7 +7,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from itertools import chain, groupby
 from typing import Any, NamedTuple
@@ -423,10 +423,9 @@ def _stripped_lines(text: str) -> tuple[str, ...]:
 
 def _metadata_line(read: Callable[..., str], *arguments: object) -> str | None:
     """A string of the file on one line; None if it is empty or not valid UTF-16."""
-    try:
+    with suppress(UnicodeDecodeError):
         return one_line(read(*arguments)) or None
-    except UnicodeDecodeError:
-        return None
+    return None
 
 
 def _marks(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> Iterator[HeadingMark]:
@@ -498,7 +497,7 @@ def _spaced(title: str) -> str:
 
 def _sized_lines(pdf: pdfium.PdfDocument, index: int) -> Iterator[tuple[int, str, float]]:
     """The lines of a page and the size of their type, 0 if it differs between first and last."""
-    try:
+    with suppress(pdfium.PdfiumError):
         page = pdf[index]
         chars = page.get_textpage()
         text = chars.get_text_range() if chars.count_chars() else ""
@@ -511,8 +510,6 @@ def _sized_lines(pdf: pdfium.PdfDocument, index: int) -> Iterator[tuple[int, str
                 yield index, one_line(stripped), sizes.pop() if len(sizes) == 1 else 0
             position += _units(line) + 2
         page.close()
-    except pdfium.PdfiumError:
-        return
 
 
 def _units(text: str) -> int:

@@ -6,7 +6,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -227,8 +226,7 @@ REPOSITORIES = frozenset({".git", ".hg", ".svn", ".bzr"})
 """The stores of version control, which are never read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """Selects files by glob.
 
     A pattern without a slash is matched against names (`*.md`, `drafts`), one with a slash against

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
 from io import BytesIO
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -83,8 +83,7 @@ def _table(
     return ([row.get(column, "") for column in ordered] for row in rows), numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(NamedTuple):
     """Turns the cells of rows into texts."""
 
     texts: list[str]
