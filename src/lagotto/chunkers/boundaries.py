@@ -118,7 +118,7 @@ class Boundaries:
 
     @cached_property
     def _breaks(self) -> tuple[Offsets, Offsets]:
-        """For each run of white space, the boundary (its last line end, or its end) and line ends."""
+        """For each run of white space, a boundary (at its last line end, if any), its line ends."""
         space = np.isin(self._codes, _SPACES)
         padded = np.concatenate(([False], space, [False]))
         edges = np.flatnonzero(padded[1:] != padded[:-1]).astype(np.int64)

@@ -49,7 +49,6 @@ heading = partial(SpanChunker, "heading", defaults=(256, 32), regions=_sections)
 SMALL = 0.25
 """Sections of up to this share of the size join their siblings."""
 
-
 LONG = 4
 """Documents of more than this many chunks are cut finer.
 

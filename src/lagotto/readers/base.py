@@ -15,20 +15,9 @@ from urllib.parse import unquote
 
 from pydantic import Field, ValidationError
 
+from lagotto import documents
 from lagotto._internal.locations import is_web_address
-from lagotto.documents import (
-    CODE,
-    DEFAULT_COLLECTION,
-    Block,
-    BlockKind,
-    Document,
-    Heading,
-    Language,
-    Metadata,
-    Page,
-    Record,
-    Span,
-)
+from lagotto.documents import CODE, Block, BlockKind, Document, Heading, Page, Record, Span
 from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
 
 _SPACE = re.compile(r"\s+")
@@ -75,9 +64,9 @@ class ReadOptions(Record):
     a mailbox; as a whole, these may have any size.
     """
 
-    collection: str = Field(default=DEFAULT_COLLECTION, min_length=1)
-    language: Language = None
-    metadata: Metadata = Field(default_factory=dict)
+    collection: str = Field(default=documents.DEFAULT_COLLECTION, min_length=1)
+    language: documents.Language = None
+    metadata: documents.Metadata = Field(default_factory=dict)
     id_from: str | None = Field(default=None, pattern=f"^(?:{ID_FROM.pattern})$")
     max_bytes: int = Field(default=200_000_000, gt=0)
     columns: Columns = Columns()

@@ -84,9 +84,7 @@ def looks_binary(head: bytes) -> bool:
         return False
     controls = sum(head.count(byte) for byte in (*range(1, 7), *range(14, 27), *range(28, 32)))
     zeros = head.count(0)
-    if controls + zeros > 0.1 * len(head):
-        return True
-    return zeros > 0 and not _nearly_utf8(head)
+    return controls + zeros > 0.1 * len(head) or (zeros > 0 and not _nearly_utf8(head))
 
 
 def _usable(declared: str | None) -> str | None:

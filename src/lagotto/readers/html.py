@@ -80,10 +80,7 @@ class _Weight:
 
 
 def _page_furniture(root: etree._Element) -> set[etree._Element]:
-    """The header, the footer and the lists of links of a whole page.
-
-    Inside a page's main element they are content: there, the header holds the title.
-    """
+    """Header, footer and lists of links of a page; in a main element the header has the title."""
     dropped: set[etree._Element] = set()
     weights = [_Weight()]
     content = 0

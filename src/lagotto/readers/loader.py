@@ -179,20 +179,19 @@ class Loading(Iterator["Document | ReadFailure"]):
         for item in self._paths:
             if isinstance(item, Source) or is_web_address(item):
                 continue
-            try:
-                check_path(item)
-            except ReadError as exc:
-                problems.append(exc)
-                continue
             path = Path(item)
             files: list[Path | ReadError] = [path]
-            if path.is_dir():
-                walk = Walk(path, self._selection)
-                files = list(with_checkpoints(walk))
-                self._walked[path] = files, walk
-                if not files:
-                    problems.append(_nothing_to_read(path, walk.skipped.result()))
-            self._files += [file for file in files if isinstance(file, Path)]
+            try:
+                check_path(item)
+                if path.is_dir():
+                    walk = Walk(path, self._selection)
+                    files = list(with_checkpoints(walk))
+                    self._walked[path] = files, walk
+                    if not files:
+                        raise _nothing_to_read(path, walk.skipped.result())
+                self._files += [file for file in files if isinstance(file, Path)]
+            except ReadError as exc:
+                problems.append(exc)
         return problems[0] if problems else None
 
     def file_ends(self) -> dict[str, int]:
@@ -264,10 +263,9 @@ class Loading(Iterator["Document | ReadFailure"]):
         """Yield the documents and errors of a file; one that a walk has found may be skipped."""
         try:
             source = Source.of_path(path)
-            if source.name in self._done:
-                return
+            is_new = source.name not in self._done
             self._done.add(source.name)
-            if not self._needs_reading(source, path):
+            if not (is_new and self._needs_reading(source, path)):
                 return
             try:
                 name = self._formats.name(source)

@@ -92,8 +92,7 @@ def _attachments(message: Part) -> Iterator[Source]:
     """The attached files and messages; pictures shown in the text are files too."""
     for number, part in enumerate(_leaves(message), start=1):
         if part.get_content_type() == "message/rfc822":
-            inner = next(iter(_parts(part)), None)
-            if inner is not None:
+            for inner in _parts(part)[:1]:
                 name = _header(inner, "Subject") or f"message {number}"
                 yield Source(f"{_safe(name)}.eml", data=inner.as_bytes())
         elif _is_attached(part):

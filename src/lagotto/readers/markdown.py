@@ -47,7 +47,7 @@ def read_markdown(source: Source, limit: int) -> Draft:
 
 
 def structure(text: str, *, offset: int = 0) -> tuple[list[HeadingMark], list[Block]]:
-    """The headings, and the outermost tables, lists and code, of a text that begins at an offset."""
+    """The headings, and the outermost tables, lists and code of a text that begins at `offset`."""
     tokens = _parser().parse(text)
     lines = Lines(text, offset)
     return list(_marks(tokens, lines)), list(_blocks(tokens, lines))

@@ -253,8 +253,7 @@ def _without(text: str, running: Sequence[str], side: int) -> str:
     """The text without a line for each of `running`: the first such on side 1, the last on -1."""
     lines = text.split("\n")
     for line in running:
-        indexes = [at for at, one in enumerate(lines) if one.strip() == line]
-        if indexes:
+        if indexes := [at for at, one in enumerate(lines) if one.strip() == line]:
             del lines[indexes[0 if side > 0 else -1]]
     return "\n".join(lines).strip("\n")
 
@@ -274,8 +273,7 @@ _DATE = re.compile(r"D?:?(\d{4}(?:\d\d){0,5})(?:([+-]\d\d)'?(\d\d)?|Z)?")
 
 def parse_pdf_date(text: str | None) -> datetime | None:
     """Parse a PDF date such as `D:20240131120000+01'00'`; None if it is not one."""
-    match = _DATE.match(text or "")
-    if not match:
+    if not (match := _DATE.match(text or "")):
         return None
     digits, hours, minutes = match.groups()
     moment = digits + "0101000000"[len(digits) - len("YYYY") :]

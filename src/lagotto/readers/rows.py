@@ -305,17 +305,17 @@ def read_jsonl(source: Source, *, options: ReadOptions) -> Results:
             if not text.strip():
                 continue
             number += 1
+            problem = ""
             try:
                 values = json.loads(text, parse_constant=_refuse_constant)
+                if not isinstance(values, dict):
+                    problem = f"holds a {type(values).__name__}, not an object"
             except (ValueError, RecursionError) as exc:
-                reason = f"line {line} is not valid JSON ({exc})"
-                yield CorruptSourceError(source.label, reason)
-                continue
-            if isinstance(values, dict):
-                yield rows.document(values, number=number, line=line)
+                problem = f"is not valid JSON ({exc})"
+            if problem:
+                yield CorruptSourceError(source.label, f"line {line} {problem}")
             else:
-                reason = f"line {line} holds a {type(values).__name__}, not an object"
-                yield CorruptSourceError(source.label, reason)
+                yield rows.document(values, number=number, line=line)
     if not number:
         raise EmptySourceError(source.label, "no rows in it; leave it out")
 

@@ -58,8 +58,7 @@ def _cues(text: str) -> Iterator[Cue]:
     since_blank = 0
     skipping = False
     for line in text.split("\n"):
-        timing = TIMING.match(line.strip())
-        if timing:
+        if timing := TIMING.match(line.strip()):
             if cue is not None:
                 if since_blank == 1 and cue.lines:
                     cue.lines.pop()  # the number or name of this cue

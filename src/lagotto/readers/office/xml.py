@@ -41,10 +41,8 @@ def inside(element: etree._Element | None, *names: str) -> Iterator[etree._Eleme
 
 
 def value(element: etree._Element | None, name: str = "val") -> str | None:
-    if element is None:
-        return None
-    texts = (text for key, text in element.items() if str(key).rpartition("}")[2] == name)
-    return next((str(text) for text in texts), None)
+    items = () if element is None else element.items()
+    return next((str(text) for key, text in items if str(key).rpartition("}")[2] == name), None)
 
 
 def number(text: str | None) -> int | None:
