@@ -28,14 +28,14 @@ from lagotto.readers.formats import Results, reader
 from lagotto.readers.ocr import DPI, Ocr, PageImage, png
 
 _JUNK = re.compile(
-    r"(?:microsoft|ms|libreoffice|openoffice|adobe|corel)\b.*? - |powerpoint presentation$"
+    r"\A(?:(?:microsoft|ms|libreoffice|openoffice|adobe|corel)\b.*? - |powerpoint presentation$"
     r"|about:|https?:|\(?(?:anonymous|unspecified|unknown|none|null)\)?$"
     r"|(?:untitled|unnamed|no title|title|document|new document|doc|print|printing|layout|slide"
     r"|presentation|book|sheet|workbook|scan|scanned document|image|img|file|temp|tmp|test"
     r"|cover|cover page|title page|table of contents|contents|index|final|draft|form)[\s_#-]*\d*$"
     r"|.*\.(?:docx?|docm|rtf|odt|pptx?|xlsx?|indd|qxp|qxd|pub|tex|dvi|ps|eps|pdf|html?|txt|md|wpd)$"
-    r"|\S*\d{6}\S*$"  # such as aapl-20230930: the name of a file, or of an entry in a register
-    r"|(?=.*\d)[0-9a-f-]{16,}$",
+    r"|(?>\S*?\d{6})\S*+$"  # such as aapl-20230930: the name of a file or a register entry
+    r"|(?=.*\d)[0-9a-f-]{16,}+$)",
     re.IGNORECASE,
 )
 """How titles begin that programs, file names, placeholders and registers give."""
