@@ -233,8 +233,7 @@ class MeasuringTokenizer:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         counts = self._tokenizer.count(texts)
-        spelled = [index for index, text in enumerate(texts) if self._spelled(text).any()]
-        if spelled:
+        if spelled := [index for index, text in enumerate(texts) if self._spelled(text).any()]:
             starts = self.starts([texts[index] for index in spelled])
             for index, offsets in zip(spelled, starts, strict=True):
                 counts[index] = len(offsets)

@@ -244,8 +244,10 @@ class Loading(Iterator["Document | ReadFailure"]):
             yield from self._source(source)
 
     def _folder(self, folder: Path) -> Results:
-        walk = Walk(folder, self._selection)
-        paths, walk = self._walked.pop(folder, (walk, walk))
+        if folder not in self._walked:
+            walk = Walk(folder, self._selection)
+            self._walked[folder] = walk, walk
+        paths, walk = self._walked.pop(folder)
         tried = 0
         for item in paths:
             tried += 1

@@ -326,8 +326,7 @@ def read_json(source: Source, *, options: ReadOptions) -> Results:
 
     Any other JSON is read as code.
     """
-    records = _records(source.read(limit=options.max_bytes))
-    if not records:
+    if not (records := _records(source.read(limit=options.max_bytes))):
         from lagotto.readers.plain import read_code
 
         yield from read_code().read(source, options=options)

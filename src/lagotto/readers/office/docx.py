@@ -88,8 +88,7 @@ def _level(settings: list[etree._Element | None], names: list[str]) -> int | Non
 
 def _depth(settings: list[etree._Element | None], names: list[str]) -> int | None:
     for item in settings:
-        numbering = xml.child(item, "numPr")
-        if numbering is not None:
+        if (numbering := xml.child(item, "numPr")) is not None:
             if xml.value(xml.child(numbering, "numId")) == "0":
                 return None
             by_name = LIST.fullmatch(names[0]) if names else None
