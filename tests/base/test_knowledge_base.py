@@ -24,7 +24,7 @@ from lagotto.errors import (
 )
 from lagotto.filters import In
 from lagotto.prefs import RetrievalPrefs
-from lagotto.readers.walk import walk
+from lagotto.readers.walk import Walk
 from lagotto.request_context import RequestContext
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.counting import CountingEmbedder
@@ -168,11 +168,12 @@ class TestAdd:
     ) -> None:
         walked: list[Path] = []
 
-        def counting(root: Path, **options: Any) -> Iterator[Path | ReadError]:
-            walked.append(root)
-            return walk(root, **options)
+        class CountingWalk(Walk):
+            def __iter__(self) -> Iterator[Path | ReadError]:
+                walked.append(self.root)
+                return super().__iter__()
 
-        monkeypatch.setattr("lagotto.readers.loader.walk", counting)
+        monkeypatch.setattr("lagotto.readers.loader.Walk", CountingWalk)
         steps: list[Progress] = []
         async with memory() as base:
             await base.add(notes, progress=steps.append)

@@ -13,7 +13,6 @@ from lagotto.context.cite import key_of
 from lagotto.documents import Chunk, Document
 from lagotto.errors import ConfigError
 from lagotto.readers import Columns, Source, load
-from lagotto.readers.markdown import MarkdownReader
 from lagotto.testing.hash_embedder import HashEmbedder
 
 LONG_AGO = 1_600_000_000
@@ -274,7 +273,7 @@ class TestPathMetadata:
         self, base: KnowledgeBase, notes: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         base.sync(notes, metadata={"topic": "oaks"})
-        monkeypatch.setattr(MarkdownReader, "read", None)
+        monkeypatch.setattr("lagotto.readers.markdown.decode", None)
         assert base.sync(notes).unchanged == 3
         assert set(topics(base).values()) == {"oaks"}
 

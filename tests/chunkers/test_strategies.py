@@ -119,7 +119,8 @@ class TestAuto:
                 builder.page()
             builder.heading(title, level=1)
             builder.paragraph(SENTENCE)
-        return builder.draft(kind).document(Source(name="x.pptx"), options=ReadOptions())
+        source = Source(name="x.pptx")
+        return builder.draft().document(source, kind=kind, options=ReadOptions())
 
     def test_a_slide_is_not_merged_with_the_next(self) -> None:
         chunks = self.chunks(self.slides("pptx"))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import docx
 from pypdf import PdfReader, PdfWriter
 
 from lagotto.documents import Document
-from lagotto.readers import ReadOptions, read_bytes
+from lagotto.readers import ReadFailure, ReadOptions, load, read_bytes
 from tests.readers.pdf_maker import Bookmark, make_pdf
 
 MARKDOWN = """---
@@ -212,6 +215,13 @@ def make_docx() -> bytes:
     stream = io.BytesIO()
     file.save(stream)
     return stream.getvalue()
+
+
+def failure_of(paths: str | Path | Sequence[str | Path], **options: Any) -> ReadFailure:
+    """Why it can't be read, the only result."""
+    (failure,) = load(paths, **options)
+    assert isinstance(failure, ReadFailure)
+    return failure
 
 
 def make_zip(parts: dict[str, bytes | str]) -> bytes:

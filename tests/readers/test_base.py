@@ -29,7 +29,7 @@ def build(steps: list[tuple[str, object]]) -> TextBuilder:
 
 
 def as_document(builder: TextBuilder) -> Document:
-    return Document(text=builder.text, headings=builder.headings, blocks=builder.blocks)
+    return Document(**vars(builder.draft()))
 
 
 @given(st.lists(STEPS, max_size=12))

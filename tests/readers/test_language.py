@@ -110,7 +110,7 @@ def test_the_model_is_unpacked_once(cache_folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(language, "_unpack", None)
     language._identifier.cache_clear()
     for _, sentence in SENTENCES:
-        assert language._ranked(sentence) == packed.rank(sentence)
+        assert language._identifier().rank(sentence) == packed.rank(sentence)
     assert len([*cache_folder.glob("languages/*")]) == 1
 
 

@@ -24,6 +24,7 @@ from lagotto.readers.formats import OLE_MAGIC, Formats
 from tests.panics import PANICS
 from tests.readers import samples
 from tests.readers.pdf_maker import make_pdf
+from tests.readers.samples import failure_of
 
 
 def test_source_is_the_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,9 +173,7 @@ def test_failures_come_between_documents(notes: Path) -> None:
 
 
 def test_named_files_are_never_passed_over(notes: Path) -> None:
-    [failure] = load(notes / "picture.png")
-    assert isinstance(failure, ReadFailure)
-    assert failure.error == "UnsupportedFormatError"
+    assert failure_of(notes / "picture.png").error == "UnsupportedFormatError"
 
 
 def test_no_file_is_read_twice(notes: Path) -> None:
@@ -191,12 +190,8 @@ def test_missing_paths_do_not_stop_the_rest(notes: Path) -> None:
 
 
 def test_nothing_in_the_folder(notes: Path) -> None:
-    [failure] = load(notes, include=["*.rtf"])
-    assert isinstance(failure, ReadFailure)
-    assert "no files to read in this folder" in failure.reason
-    [failure] = load(notes, include=["*.png"])
-    assert isinstance(failure, ReadFailure)
-    assert "1 .png" in failure.reason
+    assert "no files to read in this folder" in failure_of(notes, include=["*.rtf"]).reason
+    assert "1 .png" in failure_of(notes, include=["*.png"]).reason
 
 
 def test_options_reach_every_file(notes: Path) -> None:
@@ -207,13 +202,9 @@ def test_options_reach_every_file(notes: Path) -> None:
 
 def test_a_folder_of_pictures_has_no_option_to_check(tmp_path: Path) -> None:
     (tmp_path / "cat.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
-    [failure] = load(tmp_path)
-    assert isinstance(failure, ReadFailure)
-    assert failure.reason == "no files to read in this folder (1 file skipped: 1 .png)"
+    assert failure_of(tmp_path).reason == "no files to read in this folder (1 file skipped: 1 .png)"
     (tmp_path / ".hidden.md").write_text("Cats sleep.")
-    [failure] = load(tmp_path)
-    assert isinstance(failure, ReadFailure)
-    assert failure.reason.endswith("; check include and exclude, or read everything")
+    assert failure_of(tmp_path).reason.endswith("; check include and exclude, or read everything")
 
 
 def test_what_to_do_for_skipped_files_is_said_once_for_each_kind(tmp_path: Path) -> None:
@@ -230,6 +221,5 @@ def test_what_to_do_for_skipped_files_is_said_once_for_each_kind(tmp_path: Path)
 
 def test_what_all_rows_of_a_file_lack_is_said_once(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("text\none\ntwo\n")
-    (failure,) = load(tmp_path, options=ReadOptions(id_from="front-matter:key"))
-    assert isinstance(failure, ReadFailure)
+    failure = failure_of(tmp_path, options=ReadOptions(id_from="front-matter:key"))
     assert failure.reason.startswith("no key in its front matter")

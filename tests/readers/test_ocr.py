@@ -7,8 +7,9 @@ import pytest
 
 from lagotto.documents import Document
 from lagotto.errors import ConfigError
-from lagotto.readers import Ocr, PageImage, ReadFailure, load
+from lagotto.readers import Ocr, PageImage, load
 from tests.readers.pdf_maker import make_pdf
+from tests.readers.samples import failure_of
 
 
 @pytest.fixture
@@ -60,8 +61,7 @@ def test_a_scan_as_a_whole(tmp_path: Path) -> None:
     loading = load(tmp_path)
     assert len(list(loading)) == 1
     assert loading.skipped.counts == {"no text layer": 1}
-    [failure] = load(tmp_path / "all.pdf")
-    assert isinstance(failure, ReadFailure)
+    failure_of(tmp_path / "all.pdf")
     [document] = load(tmp_path / "all.pdf", ocr=lambda image: "recognised")
     assert isinstance(document, Document)
     assert document.text == "recognised"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ SHORT = Limits(cpu_seconds=2.0, memory=1_000_000_000)
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[ReaderProcess]:
-    with ReaderProcess() as process:
+    with closing(ReaderProcess()) as process:
         yield process
 
 
@@ -63,7 +64,8 @@ def test_errors_keep_their_class(process: ReaderProcess) -> None:
 def test_hostile_files_end_at_a_limit(
     make: Callable[[], bytes], cpu_seconds: float, limit: str
 ) -> None:
-    with ReaderProcess(Limits(cpu_seconds=cpu_seconds, memory=600_000_000)) as process:
+    limits = Limits(cpu_seconds=cpu_seconds, memory=600_000_000)
+    with closing(ReaderProcess(limits)) as process:
         with pytest.raises((SourceTooLargeError, CorruptSourceError), match=limit):
             read(process, "pdf", make())
         assert read(process, "pdf", samples.PDF)
@@ -72,7 +74,8 @@ def test_hostile_files_end_at_a_limit(
 def test_wall_time_is_limited_too() -> None:
     """A child that sleeps uses no CPU time."""
     limits = Limits(cpu_seconds=0.01, wall_factor=0.0)
-    with ReaderProcess(limits) as process, pytest.raises(SourceTooLargeError, match="CPU time"):
+    too_large = pytest.raises(SourceTooLargeError, match="CPU time")
+    with closing(ReaderProcess(limits)) as process, too_large:
         read(process, "pdf", samples.PDF)
 
 

@@ -11,7 +11,7 @@ from lagotto.documents import Document
 from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
 from lagotto.readers import READERS, Columns, ReadOptions, Source, load, read_bytes, read_path
 from lagotto.readers.base import ColumnType
-from lagotto.readers.rows import CsvReader, detect_types, typed
+from lagotto.readers.rows import detect_types, read_csv, typed
 from tests.growth import grows_linearly
 from tests.readers.samples import CSV, JSONL
 
@@ -291,7 +291,7 @@ def test_given_types_take_precedence() -> None:
 def test_a_value_of_another_type_is_an_error_of_its_row() -> None:
     options = ReadOptions(columns=Columns(types={"note": "integer"}))
     source = Source(name="a.csv", data=ROWS)
-    failed, read = CsvReader().read(source, options=options)
+    failed, read = read_csv().read(source, options=options)
     assert isinstance(failed, ReadError)
     assert failed.reason == "line 2: note: 'a' is not an integer"
     assert isinstance(read, Document)

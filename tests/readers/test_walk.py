@@ -19,10 +19,10 @@ from lagotto.readers.walk import (
     IgnoreFile,
     Selection,
     SkipLog,
+    Walk,
     match_segments,
     matches,
     parse_patterns,
-    walk,
 )
 
 
@@ -34,7 +34,7 @@ def make(root: Path, *names: str) -> None:
 
 
 def found(root: Path, *, include: tuple[str, ...] = (), exclude: tuple[str, ...] = ()) -> list[str]:
-    items = walk(root, selection=Selection(include=include, exclude=exclude))
+    items = Walk(root, Selection(include=include, exclude=exclude))
     paths = [item for item in items if isinstance(item, Path)]
     return [path.relative_to(root).as_posix() for path in paths]
 
@@ -105,12 +105,12 @@ def test_links_to_other_folders_are_followed_once(tmp_path: Path) -> None:
 
 def test_what_vanished_is_left_for_the_reader_to_report(tmp_path: Path) -> None:
     make(tmp_path, "a.md", "b.md")
-    items = walk(tmp_path, selection=Selection(include=("*.md",)))
+    items = iter(Walk(tmp_path, Selection(include=("*.md",))))
     assert next(items) == tmp_path / "a.md"
     (tmp_path / "b.md").unlink()
     assert list(items) == [tmp_path / "b.md"]
     gone = tmp_path / "gone"
-    assert list(walk(gone, selection=Selection(include=("*.md",)))) == [gone]
+    assert list(Walk(gone, Selection(include=("*.md",)))) == [gone]
 
 
 @pytest.mark.parametrize(

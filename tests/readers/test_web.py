@@ -14,10 +14,11 @@ import pytest
 
 from lagotto.documents import Document
 from lagotto.errors import ReadError, SourceTooLargeError
-from lagotto.readers import FetchLimits, ReadFailure, Source, load, web
+from lagotto.readers import FetchLimits, Source, load, web
 from lagotto.readers.web import is_public
 from tests.readers import samples
 from tests.readers.pdf_maker import make_pdf
+from tests.readers.samples import failure_of
 from tests.servers.scripted import Handler, Reply, Request, ScriptedServer
 
 ALLOWED = FetchLimits(allow_private=True)
@@ -115,8 +116,7 @@ def test_the_encoding_that_the_server_declares_and_a_redirect(server: str) -> No
     ],
 )
 def test_what_gives_nothing_is_a_failure(server: str, path: str, said: str) -> None:
-    [failure] = load(server + path, fetch_limits=ALLOWED)
-    assert isinstance(failure, ReadFailure)
+    failure = failure_of(server + path, fetch_limits=ALLOWED)
     assert said in failure.reason
     assert failure.source == server + path
 
@@ -135,9 +135,7 @@ def test_size_is_limited_also_when_unpacked(server: str) -> None:
 
 
 def test_private_addresses_have_to_be_allowed(server: str) -> None:
-    [failure] = load(f"{server}/cats")
-    assert isinstance(failure, ReadFailure)
-    assert "not a public address" in failure.reason
+    assert "not a public address" in failure_of(f"{server}/cats").reason
 
 
 def test_redirects_are_checked_too(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,8 +257,7 @@ def test_the_time_is_for_all_of_an_address(
 
 
 def test_passwords_are_neither_sent_nor_shown() -> None:
-    [failure] = load("http://ann:hunter2@127.0.0.1/", fetch_limits=ALLOWED)
-    assert isinstance(failure, ReadFailure)
+    failure = failure_of("http://ann:hunter2@127.0.0.1/", fetch_limits=ALLOWED)
     assert "hunter2" not in str(failure)
     assert "password" in failure.reason
 
@@ -269,9 +266,7 @@ def test_passwords_are_neither_sent_nor_shown() -> None:
     "address", ["http://", "https://[", "http://a b/", "http://nobody.invalid/"]
 )
 def test_addresses_that_lead_nowhere(address: str) -> None:
-    [failure] = load(address)
-    assert isinstance(failure, ReadFailure)
-    assert failure.error == "ReadError"
+    assert failure_of(address).error == "ReadError"
 
 
 def test_an_address_beside_files(server: str, tmp_path: Path) -> None:

@@ -86,17 +86,16 @@ def parse_sizes(name: str, parameters: str, defaults: tuple[int, ...]) -> tuple[
     *sizes, overlap = (*numbers, *defaults[len(numbers) :])
     if len(numbers) < len(defaults):
         overlap = min(overlap, sizes[-1] // 4)
+    half, problem = sizes[-1] // 2, ""
     if min(sizes) < SMALLEST_CHUNK:
-        raise ConfigError(
-            f"{name}:{parameters}: the chunk size must be at least {SMALLEST_CHUNK} tokens"
-        )
-    if sizes != sorted(sizes, reverse=True):
-        raise ConfigError(f"{name}:{parameters}: parents must be larger than children")
-    if not 0 <= overlap <= sizes[-1] // 2:
-        raise ConfigError(
-            f"{name}:{parameters}: the overlap is {overlap}; it must be between 0 and half the "
-            f"chunk size ({sizes[-1] // 2})"
-        )
+        problem = f"the chunk size must be at least {SMALLEST_CHUNK} tokens"
+    elif sizes != sorted(sizes, reverse=True):
+        problem = "parents must be larger than children"
+    elif not 0 <= overlap <= half:
+        limits = f"between 0 and half the chunk size ({half})"
+        problem = f"the overlap is {overlap}; it must be {limits}"
+    if problem:
+        raise ConfigError(f"{name}:{parameters}: {problem}")
     return (*sizes, overlap)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto._internal.tokens import Tokenizer
-from lagotto.documents import Block, Heading, Region, storable
+from lagotto.documents import Block, Document, Region, storable
 from lagotto.errors import native_panics
 
 Offsets = NDArray[np.int64]
@@ -41,35 +41,25 @@ _TITLE_LINE = re.compile(r"\s*[^\n]*\n?(?:[-=~^\"'#*+.:`_]+[ \t]*\n)?\s*")
 
 
 class Boundaries:
-    """The boundaries of a text in ascending order, computed on first use."""
+    """The boundaries of a text, a document's or not, in ascending order, computed on first use."""
 
-    def __init__(
-        self,
-        text: str,
-        *,
-        headings: Sequence[Heading] = (),
-        blocks: Sequence[Block] = (),
-        language: str | None = None,
-    ) -> None:
+    def __init__(self, text: str, document: Document | None = None) -> None:
         self._text = storable(text)
-        self._headings = headings
-        self._blocks = outermost(blocks)
-        self._language = language or "en"
+        self._headings = document.headings if document else ()
+        self._blocks = outermost(document.blocks) if document else []
+        self._language = (document.language if document else None) or "en"
 
     def of(self, kind: BoundaryKind) -> Offsets:
         """All boundaries of one kind."""
         if kind in _LINE_ENDS:
-            return np.unique(self._line_starts[self._newlines >= _LINE_ENDS[kind]])
+            starts, line_ends = self._breaks
+            return np.unique(starts[line_ends >= _LINE_ENDS[kind]])
         offsets: Offsets = getattr(self, f"_{kind}")
         return offsets
 
-    def within_part(self, offsets: Offsets) -> NDArray[np.bool_]:
-        """Mask the offsets that would split a table row or a list item."""
-        return _inside(offsets, self._parts)
-
-    def below_heading(self, offsets: Offsets) -> NDArray[np.bool_]:
-        """Mask the offsets that would part a heading from its text."""
-        return _inside(offsets, self._heads)
+    def split_parts(self, offsets: Offsets) -> NDArray[np.bool_]:
+        """Mask the offsets that would split a row, an item, or a heading from its text."""
+        return _inside(offsets, self._parts) | _inside(offsets, self._heads)
 
     @cached_property
     def _section(self) -> Offsets:
@@ -127,28 +117,15 @@ class Boundaries:
         return np.frombuffer(self._text.encode("utf-32-le"), np.uint32)
 
     @cached_property
-    def _gaps(self) -> tuple[Offsets, Offsets]:
+    def _breaks(self) -> tuple[Offsets, Offsets]:
+        """For each run of white space, a boundary (at its last line end, if any), its line ends."""
         space = np.isin(self._codes, _SPACES)
         padded = np.concatenate(([False], space, [False]))
         edges = np.flatnonzero(padded[1:] != padded[:-1]).astype(np.int64)
-        return edges[::2], edges[1::2]
-
-    @cached_property
-    def _newlines(self) -> Offsets:
-        total = np.concatenate(([0], np.cumsum(self._codes == _NEWLINE)))
-        starts, ends = self._gaps
-        count: Offsets = total[ends] - total[starts]
-        return count
-
-    @cached_property
-    def _line_starts(self) -> Offsets:
-        """The boundary in each run of white space: after its last line end, else at its end."""
-        _, ends = self._gaps
-        lines = np.flatnonzero(self._codes == _NEWLINE).astype(np.int64)
-        if not len(lines):
-            return ends
-        last = lines[np.maximum(np.searchsorted(lines, ends) - 1, 0)] + 1
-        return np.where(self._newlines > 0, last, ends)
+        is_line_end = self._codes == _NEWLINE
+        before, after = np.concatenate(([0], np.cumsum(is_line_end)))[edges].reshape(-1, 2).T
+        last = np.append(np.flatnonzero(is_line_end), 0)[after - 1] + 1
+        return np.where(after > before, last, edges[1::2]), after - before
 
     @cached_property
     def _heads(self) -> Offsets:
@@ -256,18 +233,14 @@ class MeasuringTokenizer:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         counts = self._tokenizer.count(texts)
-        spelled = [index for index, text in enumerate(texts) if self._spelled(text).any()]
-        if spelled:
+        if spelled := [index for index, text in enumerate(texts) if self._spelled(text).any()]:
             starts = self.starts([texts[index] for index in spelled])
             for index, offsets in zip(spelled, starts, strict=True):
                 counts[index] = len(offsets)
         return counts
 
     def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        offsets = self._tokenizer.starts(texts)
-        return [
-            joined(starts, self._spelled(text)) for text, starts in zip(texts, offsets, strict=True)
-        ]
+        return list(map(joined, self._tokenizer.starts(texts), map(self._spelled, texts)))
 
     def _spelled(self, text: str) -> NDArray[np.bool_]:
         """Which characters are letters of other alphabets; an empty mask if none is."""

@@ -10,6 +10,7 @@ another section, table or list.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -58,12 +59,12 @@ class SpanChunker:
 
     def chunk(self, document: Document) -> list[Chunk]:
         cutter = Cutter(document, self._tokenizer, self._ranks)
-        cuts = [
+        cuts = (
             cut
             for region in self._regions(document)
             for cut in cutter.cut(region, size=self._size, overlap=self._overlap)
-        ]
-        return ChunkBuilder(document, self.id).make(cuts)
+        )
+        return make_chunks(document, self.id, cuts)
 
 
 class Cut(NamedTuple):
@@ -74,22 +75,14 @@ class Cut(NamedTuple):
     tokens: int
 
 
+@dataclass(eq=False)
 class Cutter:
     """Cuts regions of one document; its tokens and boundaries are computed once, if at all."""
 
-    def __init__(
-        self,
-        document: Document,
-        tokenizer: Tokenizer,
-        ranks: Sequence[BoundaryKind] = ANYWHERE,
-        *,
-        strict: bool = False,
-    ) -> None:
-        self._document = document
-        self._text = document.text
-        self._tokenizer = tokenizer
-        self._ranks = ranks
-        self._strict = strict
+    document: Document
+    tokenizer: Tokenizer
+    ranks: Sequence[BoundaryKind] = ANYWHERE
+    strict: bool = False
 
     def tokens(self, span: Span) -> int:
         """The number of tokens in `span`, nearly: a word at either end may be cut."""
@@ -98,27 +91,28 @@ class Cutter:
     @cached_property
     def all_tokens(self) -> int:
         """The number of tokens in the document; to count takes a third of locating them."""
-        if len(self._text) <= PIECE:
-            return self._tokenizer.count([self._text])[0]
-        return self.tokens(Span(0, len(self._text)))
+        text = self.document.text
+        if len(text) <= PIECE:
+            return self.tokenizer.count([text])[0]
+        return self.tokens(Span(0, len(text)))
 
     def cut(self, region: Span, *, size: int, overlap: int) -> list[Cut]:
         """Cover `region` with spans that are neither blank nor larger than `size`."""
-        longest = min(size * CHARACTERS_PER_TOKEN, PIECE)
-        is_all = len(self._text) <= longest and region == (0, len(self._text))
+        text, longest = self.document.text, min(size * CHARACTERS_PER_TOKEN, PIECE)
+        is_all = len(text) <= longest and region == (0, len(text))
         # most short texts are one chunk, and need no ruler
-        if is_all and self._text.strip() and self.all_tokens <= size:
+        if is_all and text.strip() and self.all_tokens <= size:
             return [Cut(*region, self.all_tokens)]
         spans = self._plan(region, size, overlap) if region.start < region.end else []
         return self._fit(size, spans)
 
     @cached_property
     def _ruler(self) -> TokenRuler:
-        return TokenRuler(self._text, self._tokenizer)
+        return TokenRuler(self.document.text, self.tokenizer)
 
     @cached_property
     def _cuts(self) -> _Cuts:
-        return _Cuts(self._document, self._ranks, strict=self._strict)
+        return _Cuts(self.document, self.ranks, strict=self.strict)
 
     def _plan(self, region: Span, size: int, overlap: int) -> list[Span]:
         """Cover `region` with spans of at most `size` tokens, as the ruler counts."""
@@ -139,10 +133,9 @@ class Cutter:
         for first in range(0, len(spans), COUNTED):
             checkpoint()
             batch = spans[first : first + COUNTED]
-            texts = [self._text[start:end] for start, end in batch]
-            for (start, end), text, tokens in zip(
-                batch, texts, self._tokenizer.count(texts), strict=True
-            ):
+            texts = [self.document.text[start:end] for start, end in batch]
+            counts = self.tokenizer.count(texts)
+            for (start, end), text, tokens in zip(batch, texts, counts, strict=True):
                 if text.isspace():
                     continue
                 if tokens <= size or len(text) == 1:
@@ -153,49 +146,41 @@ class Cutter:
         return fitting
 
 
-class ChunkBuilder:
-    """Turns cuts of one document into chunks.
+def make_chunks(
+    document: Document,
+    chunker_id: str,
+    cuts: Iterable[Cut],
+    *,
+    level: ChunkLevel = "flat",
+    parents: Sequence[Chunk] | None = None,
+    common_headings: bool = False,
+) -> list[Chunk]:
+    """Create a chunk per cut, numbered in order; `parents` has one parent per cut.
 
     The headings of a chunk are those of all its sections with `common_headings`, else those above
     its first character.
     """
-
-    def __init__(
-        self, document: Document, chunker_id: str, *, common_headings: bool = False
-    ) -> None:
-        self._document = document
-        self._chunker_id = chunker_id
-        self._structure = Structure(document, common_headings=common_headings)
-
-    def make(
-        self,
-        cuts: Iterable[Cut],
-        *,
-        level: ChunkLevel = "flat",
-        parents: Sequence[Chunk] | None = None,
-    ) -> list[Chunk]:
-        """Create a chunk per cut, numbered in order; `parents` has one parent per cut."""
-        document = self._document
-        chunks = []
-        for ordinal, (start, end, tokens) in enumerate(cuts):
-            checkpoint()
-            span = Span(start, end)
-            chunk = Chunk(
-                id=chunk_id(document, self._chunker_id, level, span),
-                collection=document.collection,
-                document_id=document.id,
-                chunker_id=self._chunker_id,
-                level=level,
-                parent_id=parents[ordinal].id if parents else None,
-                ordinal=ordinal,
-                start=start,
-                end=end,
-                text=document.text[start:end],
-                token_count=tokens,
-                **self._structure.describe(span),
-            )
-            chunks.append(chunk)
-        return chunks
+    structure = Structure(document, common_headings=common_headings)
+    chunks = []
+    for ordinal, (start, end, tokens) in enumerate(cuts):
+        checkpoint()
+        span = Span(start, end)
+        chunk = Chunk(
+            id=chunk_id(document, chunker_id, level, span),
+            collection=document.collection,
+            document_id=document.id,
+            chunker_id=chunker_id,
+            level=level,
+            parent_id=parents[ordinal].id if parents else None,
+            ordinal=ordinal,
+            start=start,
+            end=end,
+            text=document.text[start:end],
+            token_count=tokens,
+            **structure.describe(span),
+        )
+        chunks.append(chunk)
+    return chunks
 
 
 class _Cuts:
@@ -208,18 +193,9 @@ class _Cuts:
     """
 
     def __init__(self, document: Document, ranks: Sequence[BoundaryKind], *, strict: bool) -> None:
-        boundaries = Boundaries(
-            document.text,
-            headings=document.headings,
-            blocks=document.blocks,
-            language=document.language,
-        )
+        boundaries = Boundaries(document.text, document)
         ranked = [boundaries.of(kind) for kind in ranks]
-        splits = [
-            boundaries.within_part(offsets) | boundaries.below_heading(offsets)
-            for offsets in ranked
-        ]
-        pairs = list(zip(ranked, splits, strict=True))
+        pairs = [(offsets, boundaries.split_parts(offsets)) for offsets in ranked]
         self._preferred = [offsets[~bad] for offsets, bad in pairs]
         self._last_resort = [offsets[bad] for offsets, bad in pairs]
         self._sections = boundaries.of("section")

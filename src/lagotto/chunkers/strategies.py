@@ -7,8 +7,8 @@ from functools import partial
 from itertools import pairwise
 
 from lagotto._internal.tokens import Tokenizer
-from lagotto.chunkers.base import SMALLEST_CHUNK, Chunker, parse_sizes
-from lagotto.chunkers.spans import ChunkBuilder, Cut, Cutter, SpanChunker
+from lagotto.chunkers.base import SMALLEST_CHUNK, parse_sizes
+from lagotto.chunkers.spans import Cut, Cutter, SpanChunker, make_chunks
 from lagotto.chunkers.structure import is_bare
 from lagotto.documents import CODE, Chunk, Document, Heading, Span
 from lagotto.errors import ConfigError
@@ -16,9 +16,8 @@ from lagotto.errors import ConfigError
 
 def _pages(document: Document) -> Iterable[Span]:
     """The pages; text before the first or after the last belongs to the nearest."""
-    starts = [0, *(item.start for item in document.pages[1:])]
-    ends = [*starts[1:], len(document.text)]
-    return [Span(start, end) for start, end in zip(starts, ends, strict=True) if start < end]
+    edges = [0, *(item.start for item in document.pages[1:]), len(document.text)]
+    return [Span(start, end) for start, end in pairwise(edges) if start < end]
 
 
 def _sections(document: Document) -> Iterable[Span]:
@@ -47,11 +46,8 @@ page = partial(SpanChunker, "page", defaults=(512, 0), regions=_pages)
 heading = partial(SpanChunker, "heading", defaults=(256, 32), regions=_sections)
 """Cuts at every heading, and within sections as `recursive` does."""
 
-SLIDES = frozenset({"pptx"})
-SHEETS = frozenset({"xlsx"})
 SMALL = 0.25
 """Sections of up to this share of the size join their siblings."""
-
 
 LONG = 4
 """Documents of more than this many chunks are cut finer.
@@ -63,37 +59,29 @@ says as a whole: with small chunks everywhere, nDCG@10 was .005 lower on XQuAD.
 """
 
 
-class SectionChunker:
+class SectionChunker(SpanChunker):
     """Cuts a document into its sections, larger ones further, and merges small ones.
 
     As `prose`, it cuts long documents into chunks of half the size without overlap.
     """
 
     def __init__(self, name: str, parameters: str, tokenizer: Tokenizer) -> None:
-        self._size, self._overlap = parse_sizes(name, parameters, (256, 32))
-        self.id = f"{name}:{self._size}/{self._overlap}"
-        self._tokenizer = tokenizer
+        super().__init__(name, parameters, tokenizer, defaults=(256, 32))
         self._finer = name == "prose"
 
     def chunk(self, document: Document) -> list[Chunk]:
         cutter = Cutter(document, self._tokenizer, strict=True)
         size, overlap = self._size, self._overlap
-        if self._finer and _is_long(document.text, LONG * size, cutter):
+        # each token of ASCII has a character of its own: few texts are read to know their length
+        is_short = len(document.text) <= LONG * size and document.text.isascii()
+        if self._finer and not is_short and cutter.all_tokens > LONG * size:
             size, overlap = max(SMALLEST_CHUNK, size // 2), 0
         cuts = (
             cut
             for region in _regions(document, tokens=cutter.tokens, size=size)
             for cut in cutter.cut(region, size=size, overlap=overlap)
         )
-        return ChunkBuilder(document, self.id, common_headings=True).make(cuts)
-
-
-def _is_long(text: str, size: int, cutter: Cutter) -> bool:
-    """Whether a text has more than `size` tokens; most texts need not be read to know that they
-    have not, since each token of ASCII has a character of its own.
-    """
-    is_short = len(text) <= size and text.isascii()
-    return not is_short and cutter.all_tokens > size
+        return make_chunks(document, self.id, cuts, common_headings=True)
 
 
 section = partial(SectionChunker, "section")
@@ -152,17 +140,16 @@ class AutoChunker:
         self._code = code(f"{size}/0", tokenizer)
         self._slides = page(f"{size}/{overlap}", tokenizer)
         self._sheets = heading(f"{size}/0", tokenizer)
-        own = (self._prose, self._definitions, self._code, self._slides, self._sheets)
-        for chunker in own:
-            chunker.id = self.id  # part of the ids of chunks
+        for own in (self._prose, self._definitions, self._code, self._slides, self._sheets):
+            own.id = self.id  # part of the ids of chunks
 
     def chunk(self, document: Document) -> list[Chunk]:
-        chunker: Chunker = self._prose
+        chunker: SpanChunker = self._prose
         if document.kind == CODE:
             chunker = self._definitions if document.headings else self._code
-        elif document.kind in SLIDES and document.pages:
+        elif document.kind == "pptx" and document.pages:
             chunker = self._slides
-        elif document.kind in SHEETS:
+        elif document.kind == "xlsx":
             chunker = self._sheets
         return chunker.chunk(document)
 
@@ -178,16 +165,16 @@ class ParentChildChunker:
 
     def chunk(self, document: Document) -> list[Chunk]:
         cutter = Cutter(document, self._tokenizer)
-        builder = ChunkBuilder(document, self.id)
         text = Span(0, len(document.text))
-        parents = builder.make(cutter.cut(text, size=self._parent_size, overlap=0), level="parent")
+        large = cutter.cut(text, size=self._parent_size, overlap=0)
+        parents = make_chunks(document, self.id, large, level="parent")
         cuts: list[Cut] = []
         parent_of_cut: list[Chunk] = []
         for parent in parents:
             span = Span(parent.start, parent.end)
             cuts += cutter.cut(span, size=self._child_size, overlap=self._overlap)
             parent_of_cut += [parent] * (len(cuts) - len(parent_of_cut))
-        return parents + builder.make(cuts, level="child", parents=parent_of_cut)
+        return parents + make_chunks(document, self.id, cuts, level="child", parents=parent_of_cut)
 
 
 class DocumentChunker:
@@ -202,7 +189,5 @@ class DocumentChunker:
 
     def chunk(self, document: Document) -> list[Chunk]:
         text = document.text
-        if not text.strip():
-            return []
-        (tokens,) = self._tokenizer.count([text])
-        return ChunkBuilder(document, self.id).make([Cut(0, len(text), tokens)])
+        cuts = [Cut(0, len(text), *self._tokenizer.count([text]))] if text.strip() else []
+        return make_chunks(document, self.id, cuts)

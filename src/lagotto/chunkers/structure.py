@@ -10,8 +10,6 @@ from typing import Any
 from lagotto.chunkers.boundaries import outermost
 from lagotto.documents import CODE, Block, ChunkSection, Document, Heading, Span, common_path
 
-Range = tuple[int, int]
-
 LONGEST_HEADER = 200
 """Characters of a header row, and of the line before a table, that later chunks are read under."""
 MOST_SCANNED = 1_000
@@ -72,7 +70,7 @@ class Structure:
         block = self._blocks[index] if index < len(self._blocks) else None
         if block is None or block.kind != "table" or len(block.parts) < 2:
             return ""
-        if not block.parts[0].end <= offset:
+        if block.parts[0].end > offset:
             return ""
         header, below = (self._text[start:end] for start, end in block.parts[:2])
         first = next((line.strip() for line in header.splitlines() if _LETTER.search(line)), "")
@@ -122,12 +120,11 @@ class Structure:
             is_new = not headings or headings[-1][1] != path
             if is_new and not self._is_blank(start, end, bare=end < span.end):
                 headings.append((start, path))
-        parts = pairwise([*(start for start, _ in headings), span.end])
         described = []
-        for (_, path), part in zip(headings, parts, strict=True):
-            element = self._element(Span(*part))
+        for (start, path), (end, _) in pairwise([*headings, (span.end, ())]):
+            element = self._element(Span(start, end))
             ranges = element.get("row_range"), element.get("item_range")
-            described.append(ChunkSection(part[0], path, *ranges))
+            described.append(ChunkSection(start, path, *ranges))
         return tuple(described)
 
     def _is_blank(self, start: int, end: int, *, bare: bool) -> bool:

@@ -5,31 +5,21 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import accumulate, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, Self
 from urllib.parse import unquote
 
 from pydantic import Field, ValidationError
 
+from lagotto import documents
 from lagotto._internal.locations import is_web_address
-from lagotto.documents import (
-    DEFAULT_COLLECTION,
-    Block,
-    BlockKind,
-    Document,
-    Heading,
-    Language,
-    Metadata,
-    Page,
-    Record,
-    Span,
-)
+from lagotto.documents import CODE, Block, BlockKind, Document, Heading, Page, Record, Span
 from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
 
-MAX_BYTES = 200_000_000
 _SPACE = re.compile(r"\s+")
 
 
@@ -74,11 +64,11 @@ class ReadOptions(Record):
     a mailbox; as a whole, these may have any size.
     """
 
-    collection: str = Field(default=DEFAULT_COLLECTION, min_length=1)
-    language: Language = None
-    metadata: Metadata = Field(default_factory=dict)
+    collection: str = Field(default=documents.DEFAULT_COLLECTION, min_length=1)
+    language: documents.Language = None
+    metadata: documents.Metadata = Field(default_factory=dict)
     id_from: str | None = Field(default=None, pattern=f"^(?:{ID_FROM.pattern})$")
-    max_bytes: int = Field(default=MAX_BYTES, gt=0)
+    max_bytes: int = Field(default=200_000_000, gt=0)
     columns: Columns = Columns()
 
 
@@ -152,9 +142,8 @@ class Source:
         with self.open() as stream:
             data = stream.read(limit + 1)
         if len(data) > limit:
-            raise SourceTooLargeError(
-                self.label, f"larger than {limit:,} bytes; raise max_bytes or split the file"
-            )
+            reason = f"larger than {limit:,} bytes; raise max_bytes or split the file"
+            raise SourceTooLargeError(self.label, reason)
         return data
 
     def head(self, size: int = 4096) -> bytes:
@@ -164,12 +153,10 @@ class Source:
 
     def modified_at(self) -> datetime | None:
         """When the file was last modified; None for data in memory."""
-        if self.path is None:
-            return None
-        try:
-            return datetime.fromtimestamp(self.path.stat().st_mtime, tz=UTC)
-        except (OSError, OverflowError, ValueError):
-            return None
+        with suppress(OSError, OverflowError, ValueError):
+            if self.path is not None:
+                return datetime.fromtimestamp(self.path.stat().st_mtime, tz=UTC)
+        return None
 
 
 class Reader(Protocol):
@@ -253,12 +240,6 @@ def sections(marks: Sequence[HeadingMark], *, end: int) -> tuple[Heading, ...]:
     )
 
 
-def moved(block: Block, by: int) -> Block:
-    """The block of a part of the text that starts at offset `by`."""
-    parts = tuple(Span(start + by, end + by) for start, end in block.parts)
-    return Block(start=block.start + by, end=block.end + by, kind=block.kind, parts=parts)
-
-
 ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
 
@@ -299,38 +280,26 @@ class TextBuilder:
         self.marks: list[HeadingMark] = []
         self.blocks: list[Block] = []
         self._pieces: list[str] = []
-        self._breaks: list[tuple[int, str | None]] = []
-        """The length of the text before each page, and the label of the page."""
+        self._breaks: list[int] = []
+        """The length of the text before each page."""
 
     @property
     def text(self) -> str:
         return GAP.join(self._pieces)
 
-    @property
-    def headings(self) -> tuple[Heading, ...]:
-        return sections(self.marks, end=self.length)
-
-    def draft(self, kind: str, **fields: Any) -> Draft:
+    def draft(self, **fields: Any) -> Draft:
         """What was collected, as a draft with further fields; a page without text is empty."""
-        ends = [*(before for before, _ in self._breaks[1:]), self.length]
         pages = tuple(
-            Page(
-                start=min(end, before + (len(GAP) if before else 0)), end=end, number=n, label=label
-            )
-            for n, ((before, label), end) in enumerate(zip(self._breaks, ends, strict=False), 1)
+            Page(start=min(end, before + (len(GAP) if before else 0)), end=end, number=number)
+            for number, (before, end) in enumerate(pairwise([*self._breaks, self.length]), start=1)
         )
-        return Draft(
-            kind=kind,
-            text=self.text,
-            pages=pages,
-            headings=self.headings,
-            blocks=tuple(self.blocks),
-            **fields,
-        )
+        headings = sections(self.marks, end=self.length)
+        blocks = tuple(self.blocks)
+        return Draft(self.text, pages, headings, blocks, **fields)
 
-    def page(self, label: str | None = None) -> int:
+    def page(self) -> int:
         """Start a new page; returns the offset where its text will start."""
-        self._breaks.append((self.length, label))
+        self._breaks.append(self.length)
         return self.length + (len(GAP) if self._pieces else 0)
 
     def paragraph(self, text: str) -> None:
@@ -367,13 +336,10 @@ class TextBuilder:
     def _parts(self, kind: BlockKind, lines: Sequence[str], numbers: tuple[int, ...] = ()) -> None:
         if not lines:
             return
-        start = position = self.add("\n".join(lines))
-        parts: list[Span] = []
-        for line in lines:
-            parts.append(Span(position, position + len(line)))
-            position += len(line) + 1
-        end = self.length
-        block = Block(start=start, end=end, kind=kind, parts=tuple(parts), numbers=numbers)
+        start = self.add("\n".join(lines))
+        starts = accumulate((len(line) + 1 for line in lines), initial=start)
+        parts = tuple(Span(at, at + len(line)) for at, line in zip(starts, lines, strict=False))
+        block = Block(start=start, end=self.length, kind=kind, parts=parts, numbers=numbers)
         self.blocks.append(block)
 
     def add(self, piece: str) -> int:
@@ -386,12 +352,8 @@ class TextBuilder:
 
 @dataclass(frozen=True)
 class Draft:
-    """What a reader found in a source: fields of a Document; those without a value stay empty.
+    """What a reader found in a source: fields of a Document; those without a value stay empty."""
 
-    `detect` says whether to detect the language of title and text.
-    """
-
-    kind: str
     text: str
     pages: tuple[Page, ...] = ()
     headings: tuple[Heading, ...] = ()
@@ -402,9 +364,8 @@ class Draft:
     metadata: Mapping[str, object] = field(default_factory=dict)
     created_at: datetime | None = None
     updated_at: datetime | None = None
-    detect: bool = True
 
-    def document(self, source: Source, *, options: ReadOptions) -> Document:
+    def document(self, source: Source, *, kind: str, options: ReadOptions) -> Document:
         """The whole source as one document.
 
         The title is the caller's, the content's, the first top-level heading or the file's stem;
@@ -412,19 +373,22 @@ class Draft:
         """
         first = next((heading.title for heading in self.headings if heading.level == 1), None)
         headings = self.headings
-        if not headings and self.kind in WITH_CLAUSES:
+        if not headings and kind in WITH_CLAUSES:
             from lagotto.readers.plain import clause_headings
 
             headings = clause_headings(self.text)
         return self.assemble(
             source,
+            kind=kind,
             options=options,
             headings=headings,
             title=source.title or self.title or first or source.stem,
             updated_at=self.updated_at or source.modified_at(),
         )
 
-    def assemble(self, source: Source, *, options: ReadOptions, **fields: object) -> Document:
+    def assemble(
+        self, source: Source, *, kind: str, options: ReadOptions, **fields: object
+    ) -> Document:
         """The document with the given fields; EmptySourceError if there is no text in it.
 
         A part of a source, which has a `source_ref`, may be only a title.
@@ -433,32 +397,32 @@ class Draft:
         if not self.text.strip() and not is_title:
             raise EmptySourceError(source.label, "no text in it; leave it out")
         language = options.language or self.language
-        if language is None and self.detect:
+        if language is None and kind != CODE:
             from lagotto.readers.language import document_language  # not needed by a search
 
             language = document_language(source.title or self.title, self.text)
-        values = {name: value for name, value in vars(self).items() if name != "detect"}
-        values |= {
+        values = {
+            **vars(self),
+            "kind": kind,
             "collection": options.collection,
             "source": source.name,
             "language": language,
             "metadata": {**self.metadata, **options.metadata},
+            **fields,
         }
         try:
-            return Document.model_validate(values | fields)
+            return Document.model_validate(values)
         except ValidationError as exc:
             problem = exc.errors(include_url=False)[0]
             path = ".".join(map(str, problem["loc"]))
             raise CorruptSourceError(source.label, f"{path}: {problem['msg']}") from exc
         except RecursionError as exc:
-            raise CorruptSourceError(
-                source.label, "the metadata is nested too deeply; flatten it"
-            ) from exc
+            reason = "the metadata is nested too deeply; flatten it"
+            raise CorruptSourceError(source.label, reason) from exc
 
 
-def parse_iso_date(text: str | None) -> datetime | None:
+def parse_date(text: str | None) -> datetime | None:
     """Parse an ISO 8601 date or time; None if it is not one."""
-    try:
+    with suppress(ValueError):
         return datetime.fromisoformat((text or "").strip())
-    except ValueError:
-        return None
+    return None

@@ -84,9 +84,7 @@ def looks_binary(head: bytes) -> bool:
         return False
     controls = sum(head.count(byte) for byte in (*range(1, 7), *range(14, 27), *range(28, 32)))
     zeros = head.count(0)
-    if controls + zeros > 0.1 * len(head):
-        return True
-    return zeros > 0 and not _nearly_utf8(head)
+    return controls + zeros > 0.1 * len(head) or (zeros > 0 and not _nearly_utf8(head))
 
 
 def _usable(declared: str | None) -> str | None:
@@ -112,17 +110,13 @@ def _most_readable(sample: bytes) -> str:
             text = codecs.getincrementaldecoder(encoding)().decode(sample)
         except UnicodeDecodeError:
             continue
-        score = 1 + confidence(text) - _oddity(text)
+        # the share of other characters than ASCII that are unusual after the one before them
+        foreign = [index for index, char in enumerate(text) if char > "\x7f"]
+        odd = sum(_is_odd(text[index - 1 : index], text[index]) for index in foreign)
+        score = 1 + confidence(text) - odd / max(1, len(foreign))
         if score > best_score + 0.02:
             best, best_score = encoding, score
     return best
-
-
-def _oddity(text: str) -> float:
-    """The share of non-ASCII characters that are unusual after the character before them."""
-    foreign = [index for index, char in enumerate(text) if char > "\x7f"]
-    odd = sum(_is_odd(text[index - 1 : index], text[index]) for index in foreign)
-    return odd / max(1, len(foreign))
 
 
 def _is_odd(before: str, char: str) -> bool:

@@ -6,6 +6,8 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
 
 from lagotto._internal.registry import Registry
 from lagotto.documents import Document
@@ -27,37 +29,41 @@ LANGUAGES = {
 }  # fmt: skip
 """Programming languages by file suffix."""
 
+_OFFICE = "application/vnd.openxmlformats-officedocument"
 _FORMATS = {
-    "text": ("plain:TextReader", ".txt .text .log .adoc .org .tex"),
-    "markdown": ("markdown:MarkdownReader", ".md .markdown .mdown .mkd .mdx"),
-    "rst": ("rst:RstReader", ".rst .rest"),
-    "notebook": ("notebook:NotebookReader", ".ipynb"),
-    "subtitles": ("subtitles:SubtitleReader", ".srt .vtt"),
-    "html": ("html:HtmlReader", ".html .htm .xhtml"),
-    "pdf": ("pdf:PdfReader", ".pdf"),
-    "docx": ("office.docx:DocxReader", ".docx .docm"),
-    "pptx": ("office.pptx:PptxReader", ".pptx .pptm .ppsx .potx"),
-    "xlsx": ("office.xlsx:XlsxReader", ".xlsx .xlsm"),
-    "odt": ("office.odt:OdtReader", ".odt .ott"),
-    "epub": ("office.epub:EpubReader", ".epub"),
-    "mail": ("mail:MailReader", ".eml"),
-    "mailbox": ("mail:MailboxReader", ".mbox .mbx"),
-    "jsonl": ("rows:JsonlReader", ".jsonl .ndjson"),
-    "csv": ("rows:CsvReader", ".csv .tsv .tab"),
-    "json": ("rows:JsonReader", ".json"),
-    "rtf": ("rtf:RtfReader", ".rtf"),
-    "code": ("plain:CodeReader", " ".join(LANGUAGES.keys() - {".json"})),
+    "text": ("plain", ".txt .text .log .adoc .org .tex", ""),
+    "markdown": ("markdown", ".md .markdown .mdown .mkd .mdx", "text/markdown"),
+    "rst": ("rst", ".rst .rest", "text/x-rst"),
+    "notebook": ("notebook", ".ipynb", "application/x-ipynb+json"),
+    "subtitles": ("subtitles", ".srt .vtt", "text/vtt application/x-subrip"),
+    "html": ("html", ".html .htm .xhtml", "text/html application/xhtml+xml"),
+    "pdf": ("pdf", ".pdf", "application/pdf"),
+    "docx": ("office.docx", ".docx .docm", f"{_OFFICE}.wordprocessingml.document"),
+    "pptx": ("office.pptx", ".pptx .pptm .ppsx .potx", f"{_OFFICE}.presentationml.presentation"),
+    "xlsx": ("office.xlsx", ".xlsx .xlsm", f"{_OFFICE}.spreadsheetml.sheet"),
+    "odt": ("office.odt", ".odt .ott", "application/vnd.oasis.opendocument.text"),
+    "epub": ("office.epub", ".epub", "application/epub+zip"),
+    "mail": ("mail", ".eml", "message/rfc822"),
+    "mailbox": ("mail", ".mbox .mbx", "application/mbox"),
+    "jsonl": ("rows", ".jsonl .ndjson", "application/jsonl application/x-ndjson"),
+    "csv": ("rows", ".csv .tsv .tab", "text/csv text/tab-separated-values"),
+    "json": ("rows", ".json", ""),
+    "rtf": ("rtf", ".rtf", ""),
+    "code": ("plain", " ".join(LANGUAGES.keys() - {".json"}), ""),
 }
-"""The class that reads a format, below `lagotto.readers`, and the suffixes of its files."""
+"""By format the module with its `read_FORMAT`, the suffixes of its files, and media types."""
 
-READERS: Registry[Callable[[], Reader]] = Registry(
+ReaderFactory = Callable[[], Reader]
+READERS: Registry[ReaderFactory] = Registry(
     "reader",
     group="lagotto.readers",
-    builtin={name: f"lagotto.readers.{where}" for name, (where, _) in _FORMATS.items()},
+    builtin={name: f"lagotto.readers.{row[0]}:read_{name}" for name, row in _FORMATS.items()},
 )
-"""Reader classes by name; `READERS.get("pdf")()` is a reader."""
+"""What creates readers, by name; `READERS.get("pdf")()` is a reader."""
 
-SUFFIXES = {name: frozenset(suffixes.split()) for name, (_, suffixes) in _FORMATS.items()}
+SUFFIXES = {name: frozenset(suffixes.split()) for name, (_, suffixes, _) in _FORMATS.items()}
+MEDIA_TYPES = {kind: name for name, (_, _, kinds) in _FORMATS.items() for kind in kinds.split()}
+"""Readers by media type; other types are recognised by the suffix and the content."""
 
 PDF_MAGIC = b"%PDF-"
 ZIP_MAGIC = b"PK\x03\x04"
@@ -91,21 +97,31 @@ HTML_START = re.compile(
 )
 
 
-class FormatReader:
-    """A Reader of one document per source: a subclass makes the draft of it."""
+Results = Iterator[Document | ReadError]
+Drafting = Callable[[Source, int], Draft]
+
+
+class FormatReader(NamedTuple):
+    """A Reader that is made of a function."""
 
     kind: str
+    suffixes: frozenset[str]
+    read: Callable[..., Results]
 
-    @property
-    def suffixes(self) -> frozenset[str]:
-        return SUFFIXES[self.kind]
 
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        yield self.draft(source, limit=options.max_bytes).document(source, options=options)
+def reader(name: str, *, kind: str = "") -> Callable[[Callable[..., Results]], ReaderFactory]:
+    """Make a reader of the function that yields the documents of a format."""
+    return lambda read: partial(FormatReader, kind or name, SUFFIXES[name], read)
 
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        """The text of a source of at most `limit` bytes, with its structure and properties."""
-        raise NotImplementedError
+
+def draft_reader(kind: str) -> Callable[[Drafting], ReaderFactory]:
+    """Make a reader of a function that gives the one draft of a source of at most so many bytes."""
+
+    def read(draft: Drafting, source: Source, *, options: ReadOptions) -> Results:
+        text = draft(source, options.max_bytes)
+        yield text.document(source, kind=kind, options=options)
+
+    return lambda draft: reader(kind)(partial(read, draft))
 
 
 class Formats:

@@ -6,23 +6,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
+from itertools import chain, takewhile
 
 from lxml import etree
 
 from lagotto.documents import storable
 from lagotto.errors import EmptySourceError
-from lagotto.readers.base import (
-    BULLET,
-    Draft,
-    Source,
-    TextBuilder,
-    collapsed,
-    one_line,
-    parse_iso_date,
-)
+from lagotto.readers.base import BULLET, Draft, Source, TextBuilder, collapsed, one_line, parse_date
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import FormatReader
+from lagotto.readers.formats import draft_reader
 from lagotto.readers.language import language_code
 
 _NO_TEXT = """
@@ -64,27 +56,8 @@ def has_no_text(element: etree._Element) -> bool:
     return element.tag in NO_TEXT
 
 
-def main_content(body: etree._Element) -> etree._Element:
-    """The `<main>` element or one with that role, the only article, or else the whole body."""
-    roles = (item for item in body.iter() if item.get("role") == "main")
-    articles = list(body.iter("article"))
-    sole = articles[0] if len(articles) == 1 else body
-    return next(chain(body.iter("main"), roles), sole)
-
-
-def boilerplate(root: etree._Element, *, whole_page: bool) -> Skip:
-    """A predicate for the elements of `root` that are navigation, hidden, or link lists.
-
-    On a `whole_page` header, footer and link lists are boilerplate. Inside a page's main element
-    they are not: there, the header holds the title and links are content.
-    """
-    if not whole_page:
-        return _is_furniture
-    dropped = _page_furniture(root)
-    return lambda element: _is_furniture(element) or element in dropped
-
-
-def _is_furniture(element: etree._Element) -> bool:
+def is_furniture(element: etree._Element) -> bool:
+    """Whether an element is navigation, a form, or hidden."""
     style = (element.get("style") or "").replace(" ", "").lower()
     return (
         element.tag in NO_TEXT
@@ -107,10 +80,11 @@ class _Weight:
 
 
 def _page_furniture(root: etree._Element) -> set[etree._Element]:
+    """Header, footer and lists of links of a page; in a main element the header has the title."""
     dropped: set[etree._Element] = set()
     weights = [_Weight()]
     content = 0
-    for event, element in walk(root, _is_furniture):
+    for event, element in walk(root, is_furniture):
         if event == "start":
             content += element.tag in CONTENT
             weights.append(_Weight(chars=len((element.text or "").strip())))
@@ -174,10 +148,7 @@ def _layout(root: etree._Element) -> set[etree._Element]:
     """Lists and tables that contain a heading or table, and so only lay out the page."""
     around: set[etree._Element] = set()
     for inner in root.iter(*HEADINGS, "table"):
-        for outer in inner.iterancestors():
-            if outer in around:
-                break
-            around.add(outer)
+        around.update(takewhile(lambda outer: outer not in around, inner.iterancestors()))
     return {element for element in around if element.tag in WHOLE}
 
 
@@ -189,10 +160,8 @@ def _add_whole(builder: TextBuilder, element: etree._Element, skip: Skip) -> Non
     elif element.tag in CODE:
         builder.code(_text(element, skip))
     else:
-        rows = (row for row in element.iter("tr") if not skip(row))
-        builder.table(
-            [_text(cell, skip) for cell in row if cell.tag in ("td", "th")] for row in rows
-        )
+        rows = (row.iterchildren("td", "th") for row in element.iter("tr") if not skip(row))
+        builder.table([_text(cell, skip) for cell in row] for row in rows)
 
 
 def _text(element: etree._Element, skip: Skip) -> str:
@@ -255,33 +224,29 @@ MAX_DEPTH = 500
 SILENT = frozenset({"script", "style", "template", "noscript", "head", "title"})
 
 
-class HtmlReader(FormatReader):
-    """Reads the main content, without scripts, menus, forms, hidden parts and lists of links.
+@draft_reader("html")
+def read_html(source: Source, limit: int) -> Draft:
+    """Read the main content, without scripts, menus, forms, hidden parts and lists of links.
 
     Main content is `<main>` or an element with that role, a single `<article>`, or else the body.
     If pruning would leave almost nothing, the text of the whole body is used. The head gives title,
     author, summary (`description`), keywords and dates.
     """
-
-    kind = "html"
-
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        data = source.read(limit=limit)
-        root = parse(decode(data, declared=declared_encoding(data)))
-        if root is None:
-            raise EmptySourceError(source.label, "no text in it; leave it out")
-        named = _named_metadata(root)
-        title = next(root.iter("title"), None)
-        heading = "" if title is None else one_line("".join(map(str, title.itertext())))
-        return _page_text(root).draft(
-            self.kind,
-            title=heading or named.get("og:title"),
-            summary=named.get("description") or named.get("og:description"),
-            language=language_code(root.get("lang")),
-            metadata={key: named[key] for key in ("author", "keywords") if key in named},
-            created_at=_moment(named, CREATED),
-            updated_at=_moment(named, UPDATED),
-        )
+    data = source.read(limit=limit)
+    root = parse(decode(data, declared=declared_encoding(data)))
+    if root is None:
+        raise EmptySourceError(source.label, "no text in it; leave it out")
+    named = _named_metadata(root)
+    title = next(root.iter("title"), None)
+    heading = "" if title is None else one_line("".join(map(str, title.itertext())))
+    return _page_text(root).draft(
+        title=heading or named.get("og:title"),
+        summary=named.get("description") or named.get("og:description"),
+        language=language_code(root.get("lang")),
+        metadata={key: named[key] for key in ("author", "keywords") if key in named},
+        created_at=_moment(named, CREATED),
+        updated_at=_moment(named, UPDATED),
+    )
 
 
 def declared_encoding(data: bytes) -> str | None:
@@ -293,8 +258,11 @@ def declared_encoding(data: bytes) -> str | None:
 def _page_text(root: etree._Element) -> TextBuilder:
     """The main content of a page, or all its text if that is almost empty."""
     body = next(root.iter("body"), root)
-    main = main_content(body)
-    pruned = render(main, skip=boilerplate(main, whole_page=main is body))
+    roles = (item for item in body.iter() if item.get("role") == "main")
+    articles = list(body.iter("article"))
+    main = next(chain(body.iter("main"), roles, articles if len(articles) == 1 else ()), body)
+    dropped = _page_furniture(body) if main is body else set()
+    pruned = render(main, skip=lambda element: is_furniture(element) or element in dropped)
     if len(pruned.text) >= ENOUGH:
         return pruned
     whole = render(body, skip=has_no_text)
@@ -313,7 +281,7 @@ def _named_metadata(root: etree._Element) -> dict[str, str]:
 
 
 def _moment(named: dict[str, str], names: tuple[str, ...]) -> datetime | None:
-    moments = (parse_iso_date(named[name]) for name in names if name in named)
+    moments = (parse_date(named[name]) for name in names if name in named)
     return next((moment for moment in moments if moment), None)
 
 
@@ -340,8 +308,7 @@ class _ShallowBuilder:
 
     def __init__(self) -> None:
         self._builder = etree.TreeBuilder()
-        self._depth = 0
-        self._silent = 0
+        self._depth = self._silent = 0
 
     def start(self, tag: str | bytes, attrib: Mapping[str | bytes, str | bytes]) -> None:
         self._depth += 1

@@ -74,7 +74,7 @@ def detect_language(text: str) -> str | None:
     if _is_clearly_english(sample):
         return "en"
     shares: dict[str, float] = {}
-    for label, share in _ranked(sample):
+    for label, share in _identifier().rank(sample):
         language = VARIETIES.get(label, label)
         shares[language] = shares.get(language, 0.0) + share
     shares.pop("zxx", None)
@@ -101,7 +101,8 @@ def with_language(document: Document, language: str | None = None) -> Document:
 def confidence(text: str) -> float:
     """How much `text` resembles any language, from 0 to 1; 0 if it is too short."""
     sample = _sample(text)
-    return _ranked(sample)[0][1] if len(sample.encode()) >= LETTERS_NEEDED else 0.0
+    is_short = len(sample.encode()) < LETTERS_NEEDED
+    return 0.0 if is_short else float(_identifier().rank(sample)[0][1])
 
 
 def language_code(tag: str | None) -> str | None:
@@ -139,11 +140,6 @@ def _is_clearly_english(sample: str) -> bool:
     return all(sum(map(stops.__contains__, part)) >= ENGLISH_SHARE * len(part) for part in parts)
 
 
-def _ranked(sample: str) -> list[tuple[str, float]]:
-    ranked: list[tuple[str, float]] = _identifier().rank(sample)
-    return ranked
-
-
 @cache
 def _identifier() -> Any:
     from py3langid.langid import MODEL_DIR, MODEL_FILE, LanguageIdentifier
@@ -160,11 +156,9 @@ def _identifier() -> Any:
     try:
         return LanguageIdentifier.from_model_file(packed, norm_probs=True)
     except OSError as exc:  # it is unpacked into a temporary file
-        raise ReadError(
-            "language detection",
-            f"its model can't be unpacked in {tempfile.gettempdir()} ({exc.strerror}); free some "
-            "disk space there, set TMPDIR, or pass the language",
-        ) from exc
+        remedy = "free some disk space there, set TMPDIR, or pass the language"
+        reason = f"its model can't be unpacked in {tempfile.gettempdir()} ({exc.strerror})"
+        raise ReadError("language detection", f"{reason}; {remedy}") from exc
 
 
 def _from_tables(folder: Path) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -21,10 +22,10 @@ from lagotto.errors import (
     native_panics,
 )
 from lagotto.readers.base import Reader, ReadFailure, ReadOptions, Source
-from lagotto.readers.formats import READERS, REMEDIES, Formats
+from lagotto.readers.formats import READERS, REMEDIES, Formats, Results
 from lagotto.readers.ocr import Ocr, create_ocr
 from lagotto.readers.process import ISOLATED, Limits, ReaderProcess
-from lagotto.readers.walk import Selection, SkipLog, Skipped, SkipReason, unwanted_content, walk
+from lagotto.readers.walk import Selection, SkipLog, Skipped, SkipReason, Walk, unwanted_content
 from lagotto.readers.web import FetchLimits, fetch
 
 UNREADABLE = frozenset({"unsupported", "empty", "no text layer"})
@@ -113,47 +114,40 @@ def load(
     """
     return Loading(
         [paths] if isinstance(paths, str | Path) else paths,
-        selection=Selection(tuple(include), tuple(exclude), everything=everything),
-        options=options or ReadOptions(),
-        fetch_limits=fetch_limits,
-        process=ReaderProcess(limits, ocr=create_ocr(ocr)),
-        needs_reading=needs_reading,
+        Selection(tuple(include), tuple(exclude), everything=everything),
+        options or ReadOptions(),
+        ReaderProcess(limits, ocr=create_ocr(ocr)),
+        fetch_limits,
+        needs_reading,
     )
 
 
+@dataclass(eq=False, repr=False)
 class Loading(Iterator["Document | ReadFailure"]):
     """The results of `load`; `interrupt`, from any thread, stops reading the current file.
 
     Nothing is opened before the first result is requested. `complete` has the names of the files
-    that were read to their ends, without any failure; `taken` the ids that were chosen for
-    documents, with their sources.
+    that were read to their ends, without any failure; `source_by_id` the ids that were
+    chosen for documents, with their sources.
     """
 
-    def __init__(
-        self,
-        paths: Iterable[str | Path | Source],
-        *,
-        selection: Selection,
-        options: ReadOptions,
-        process: ReaderProcess,
-        fetch_limits: FetchLimits | None,
-        needs_reading: NeedsReading,
-    ) -> None:
+    _paths: Iterable[str | Path | Source]
+    _selection: Selection
+    _options: ReadOptions
+    _process: ReaderProcess
+    _fetch_limits: FetchLimits | None
+    _needs_reading: NeedsReading
+
+    def __post_init__(self) -> None:
         self.complete: set[str] = set()
         self.source_by_id: dict[str, str] = {}
-        self._paths = paths
-        self._selection = selection
-        self._options = options
-        self._process = process
-        self._fetch_limits = fetch_limits
-        self._needs_reading = needs_reading
         self._formats = Formats()
         self._done: set[str] = set()
         self._skipped = SkipLog()
         self._notes: list[str] = []
         self._remedies: Counter[str] = Counter()
         self._results = self._all()
-        self._walked: dict[Path, tuple[Iterable[Path | ReadError], SkipLog]] = {}
+        self._walked: dict[Path, tuple[Iterable[Path | ReadError], Walk]] = {}
         self._files: list[Path] = []
 
     def __next__(self) -> Document | ReadFailure:
@@ -168,10 +162,8 @@ class Loading(Iterator["Document | ReadFailure"]):
     def notes(self) -> tuple[str, ...]:
         """What a reader has to say of files that it did read, and what to do for skipped ones."""
         remedies = self._remedies.items()
-        return (
-            *self._notes,
-            *(f"{counted(count, 'file')} skipped: {remedy}" for remedy, count in remedies),
-        )
+        skipped = (f"{counted(count, 'file')} skipped: {remedy}" for remedy, count in remedies)
+        return (*self._notes, *skipped)
 
     def interrupt(self) -> None:
         """Stop reading; the current file becomes a failure, and nothing follows it."""
@@ -187,20 +179,19 @@ class Loading(Iterator["Document | ReadFailure"]):
         for item in self._paths:
             if isinstance(item, Source) or is_web_address(item):
                 continue
-            try:
-                check_path(item)
-            except ReadError as exc:
-                problems.append(exc)
-                continue
             path = Path(item)
             files: list[Path | ReadError] = [path]
-            if path.is_dir():
-                items, skipped = self._walk(path)
-                files = list(with_checkpoints(items))
-                self._walked[path] = files, skipped
-                if not files:
-                    problems.append(_nothing_to_read(path, skipped.result()))
-            self._files += [file for file in files if isinstance(file, Path)]
+            try:
+                check_path(item)
+                if path.is_dir():
+                    walk = Walk(path, self._selection)
+                    files = list(with_checkpoints(walk))
+                    self._walked[path] = files, walk
+                    if not files:
+                        raise _nothing_to_read(path, walk.skipped.result())
+                self._files += [file for file in files if isinstance(file, Path)]
+            except ReadError as exc:
+                problems.append(exc)
         return problems[0] if problems else None
 
     def file_ends(self) -> dict[str, int]:
@@ -213,19 +204,15 @@ class Loading(Iterator["Document | ReadFailure"]):
             ends.setdefault(Path(os.path.realpath(file)).as_posix(), total)
         return ends
 
-    def _walk(self, folder: Path) -> tuple[Iterable[Path | ReadError], SkipLog]:
-        skipped = SkipLog()
-        return walk(folder, selection=self._selection, skipped=skipped), skipped
-
     def _all(self) -> Iterator[Document | ReadFailure]:
-        with self._process:
+        with closing(self._process):
             for path in self._paths:
                 for result in self._of(path):
                     yield ReadFailure.of(result) if isinstance(result, ReadError) else result
-                    if self._process.interrupted:
+                    if self._process.interrupted.is_set():
                         return
 
-    def _of(self, path: str | Path | Source) -> Iterator[Document | ReadError]:
+    def _of(self, path: str | Path | Source) -> Results:
         """Yield the documents and errors of one of the given paths, addresses or sources."""
         if isinstance(path, Source):
             return self._source(path)
@@ -233,7 +220,7 @@ class Loading(Iterator["Document | ReadFailure"]):
             return self._address(str(path))
         return self._folder(Path(path)) if Path(path).is_dir() else self._file(Path(path))
 
-    def _source(self, source: Source) -> Iterator[Document | ReadError]:
+    def _source(self, source: Source) -> Results:
         try:
             yield from self._read(self._formats.name(source), source)
         except ReadError as exc:
@@ -241,13 +228,13 @@ class Loading(Iterator["Document | ReadFailure"]):
         except Exception as exc:  # noqa: BLE001 a reader of another package may raise anything
             yield ReadError(source.label, f"the reader failed ({type(exc).__name__})")
 
-    def _address(self, address: str) -> Iterator[Document | ReadError]:
+    def _address(self, address: str) -> Results:
         try:
             source = fetch(
                 address,
                 max_bytes=self._options.max_bytes,
                 limits=self._fetch_limits,
-                interrupted=lambda: self._process.interrupted,
+                interrupted=self._process.interrupted.is_set,
             )
         except ReadError as exc:
             yield exc
@@ -256,47 +243,48 @@ class Loading(Iterator["Document | ReadFailure"]):
             self._done.add(source.name)
             yield from self._source(source)
 
-    def _folder(self, folder: Path) -> Iterator[Document | ReadError]:
-        paths, skipped = self._walked.pop(folder) if folder in self._walked else self._walk(folder)
+    def _folder(self, folder: Path) -> Results:
+        if folder not in self._walked:
+            walk = Walk(folder, self._selection)
+            self._walked[folder] = walk, walk
+        paths, walk = self._walked.pop(folder)
         tried = 0
         for item in paths:
             tried += 1
             if isinstance(item, ReadError):
                 yield item
             else:
-                yield from self._file(item, folder=folder, skipped=skipped)
-            if self._process.interrupted:
+                yield from self._file(item, walk)
+            if self._process.interrupted.is_set():
                 return
-        self._skipped.merge(skipped)
-        if tried == skipped.unread:
-            yield _nothing_to_read(folder, skipped.result())
+        self._skipped.merge(walk.skipped)
+        if tried == walk.skipped.unread:
+            yield _nothing_to_read(folder, walk.skipped.result())
 
-    def _file(
-        self, path: Path, *, folder: Path | None = None, skipped: SkipLog | None = None
-    ) -> Iterator[Document | ReadError]:
-        """Yield the documents and errors of a file; that of a folder may be skipped."""
+    def _file(self, path: Path, walk: Walk | None = None) -> Results:
+        """Yield the documents and errors of a file; one that a walk has found may be skipped."""
         try:
             source = Source.of_path(path)
-            if source.name in self._done:
-                return
+            is_new = source.name not in self._done
             self._done.add(source.name)
-            if not self._needs_reading(source, path):
+            if not (is_new and self._needs_reading(source, path)):
                 return
             try:
                 name = self._formats.name(source)
-                in_all = skipped is None or self._selection.everything
+                in_all = walk is None or self._selection.everything
                 unwanted: SkipReason | None = None if in_all else unwanted_content(source)
             except UnsupportedFormatError as exc:
-                if skipped is None:
+                if walk is None:
                     raise
                 unwanted = "unsupported"
                 if source.suffix in REMEDIES:
                     self._remedies[exc.reason] += 1
-            if skipped is not None and unwanted is not None:
-                skipped.add(path, unwanted, unread=True)
+            if walk is not None and unwanted is not None:
+                walk.skipped.add(path, unwanted)
+                walk.skipped.unread += 1
                 return
             failure: str | None = None
-            relative = path.relative_to(folder).as_posix() if folder else path.name
+            relative = path.relative_to(walk.root).as_posix() if walk else path.name
             for result in self._read(name, source):
                 if isinstance(result, Document):
                     result = self._named(result, storable(relative))
@@ -309,7 +297,7 @@ class Loading(Iterator["Document | ReadFailure"]):
                 self.complete.add(source.name)
         except EmptySourceError as exc:
             scanned = isinstance(exc, NoTextLayerError)
-            if scanned and skipped is None:
+            if scanned and walk is None:
                 yield exc
             else:
                 self._skipped.add(path, "no text layer" if scanned else "empty")
@@ -346,7 +334,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         self.source_by_id[chosen] = document.source
         return document.model_copy(update={"id": chosen})
 
-    def _read(self, name: str, source: Source) -> Iterator[Document | ReadError]:
+    def _read(self, name: str, source: Source) -> Results:
         """Yield documents and errors; pages without text are noted, the others were read."""
         isolated = name in ISOLATED and READERS.is_builtin(name)
         read = partial(self._process.read, name) if isolated else READERS.get(name)().read

@@ -5,12 +5,13 @@ from __future__ import annotations
 import email
 import email.policy
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from email.errors import MessageError
 from email.header import decode_header
 from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
-from typing import BinaryIO, NamedTuple, TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from lagotto.documents import Document, storable
 from lagotto.errors import (
@@ -22,8 +23,8 @@ from lagotto.errors import (
 )
 from lagotto.readers.base import ReadOptions, Source, TextBuilder, one_line
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import SUFFIXES, FormatReader, Formats
-from lagotto.readers.html import boilerplate, declared_encoding, parse, render
+from lagotto.readers.formats import Formats, Results, reader
+from lagotto.readers.html import declared_encoding, is_furniture, parse, render
 
 SHOWN = ("From", "To", "Cc", "Date", "Subject")
 MOST_HEADER = 10_000
@@ -34,13 +35,6 @@ MOST_DEPTH = 5
 """Attached messages may have attachments, and so on."""
 
 Part: TypeAlias = "Message[str, str]"
-
-
-class Attachment(NamedTuple):
-    """A file in a message; `data` of an attached message is that message."""
-
-    name: str
-    data: bytes
 
 
 def _header(message: Part, name: str) -> str:
@@ -62,19 +56,17 @@ def _decoded(value: str) -> str:
 
 def _addresses(message: Part, name: str) -> list[str]:
     """The addresses of a header, without names; none if they are nested too deeply."""
-    try:
+    with suppress(RecursionError):
         pairs = getaddresses([_header(message, name)])
-    except RecursionError:
-        return []
-    return [address.lower() for _, address in pairs if "@" in address]
+        return [address.lower() for _, address in pairs if "@" in address]
+    return []
 
 
 def _sent_at(message: Part) -> datetime | None:
-    try:
+    with suppress(ValueError, TypeError, IndexError, OverflowError):
         moment = parsedate_to_datetime(_header(message, "Date"))
         return moment if 1 < moment.year < 9999 else None
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
+    return None
 
 
 def _body(message: Part) -> TextBuilder:
@@ -92,20 +84,20 @@ def _body(message: Part) -> TextBuilder:
         builder.paragraph(plain)
     elif (page := parse(html)) is not None:
         root = next(page.iter("body"), page)
-        render(root, skip=boilerplate(root, whole_page=False), builder=builder)
+        render(root, skip=is_furniture, builder=builder)
     return builder
 
 
-def _attachments(message: Part) -> Iterator[Attachment]:
+def _attachments(message: Part) -> Iterator[Source]:
     """The attached files and messages; pictures shown in the text are files too."""
     for number, part in enumerate(_leaves(message), start=1):
         if part.get_content_type() == "message/rfc822":
-            inner = next(iter(_parts(part)), None)
-            if inner is not None:
+            for inner in _parts(part)[:1]:
                 name = _header(inner, "Subject") or f"message {number}"
-                yield Attachment(f"{_safe(name)}.eml", inner.as_bytes())
+                yield Source(f"{_safe(name)}.eml", data=inner.as_bytes())
         elif _is_attached(part):
-            yield Attachment(_safe(_file_name(part) or f"attachment {number}"), _bytes(part))
+            name = _safe(_file_name(part) or f"attachment {number}")
+            yield Source(name, data=_bytes(part))
 
 
 def _leaves(message: Part) -> Iterator[Part]:
@@ -134,10 +126,9 @@ def _is_attached(part: Part) -> bool:
 
 
 def _file_name(part: Part) -> str:
-    try:
+    with suppress(MessageError, ValueError, LookupError, TypeError):
         return _decoded(part.get_filename() or "")
-    except (MessageError, ValueError, LookupError, TypeError):
-        return ""
+    return ""
 
 
 def _safe(name: str) -> str:
@@ -150,55 +141,46 @@ def _bytes(part: Part) -> bytes:
 
 
 def _text(part: Part) -> str:
-    data = _bytes(part)
-    try:
+    data, charset = _bytes(part), None
+    with suppress(LookupError, ValueError, TypeError):
         charset = part.get_content_charset()
-    except (LookupError, ValueError, TypeError):
-        charset = None
     if charset is None and part.get_content_type() == "text/html":
         charset = declared_encoding(data)
     return storable(decode(data, declared=charset))
 
 
-class MailReader(FormatReader):
-    """Reads a message, and each of its attachments that has a reader.
+@reader("mail")
+def read_mail(source: Source, *, options: ReadOptions) -> Results:
+    """Read a message, and each of its attachments that has a reader.
 
     The text is the headers From, To, Cc, Date and Subject, and the plain text of the message, or
     its HTML if there is none. Addresses are metadata (`from`, `to`, `cc`). An attachment is a
     document of its own kind, with the file as source, its name in `source_ref`, and the message's
     subject and sender as metadata.
     """
-
-    kind = "mail"
-
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        data = source.read(limit=options.max_bytes)
-        if not data.strip():
-            raise EmptySourceError(source.label, "empty file; leave it out")
-        yield from _MessageDocuments(source, options).of(data, reference="")
+    data = source.read(limit=options.max_bytes)
+    if not data.strip():
+        raise EmptySourceError(source.label, "empty file; leave it out")
+    yield from _MessageDocuments(source, options).of(data, reference="")
 
 
-class MailboxReader:
-    """Reads the messages of a mailbox one by one, whatever its size, as MailReader does.
+@reader("mailbox", kind="mail")
+def read_mailbox(source: Source, *, options: ReadOptions) -> Results:
+    """Read the messages of a mailbox one by one, whatever its size, as `read_mail` does.
 
     `max_bytes` limits each message. The id of a message is its `source_ref`.
     """
-
-    kind = "mail"
-    suffixes = SUFFIXES["mailbox"]
-
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        documents = _MessageDocuments(source, options)
-        number = 0
-        with source.open() as stream:
-            messages = _split_mailbox(stream, source, limit=options.max_bytes)
-            for number, data in enumerate(messages, start=1):
-                try:
-                    yield from documents.of(data, reference=f"message {number}")
-                except ReadError as exc:
-                    yield type(exc)(source.label, f"message {number}: {exc.reason}")
-        if not number:
-            raise EmptySourceError(source.label, "no messages in it; leave it out")
+    documents = _MessageDocuments(source, options)
+    number = 0
+    with source.open() as stream:
+        messages = _split_mailbox(stream, source, limit=options.max_bytes)
+        for number, data in enumerate(messages, start=1):
+            try:
+                yield from documents.of(data, reference=f"message {number}")
+            except ReadError as exc:
+                yield type(exc)(source.label, f"message {number}: {exc.reason}")
+    if not number:
+        raise EmptySourceError(source.label, "no messages in it; leave it out")
 
 
 def _split_mailbox(stream: BinaryIO, source: Source, *, limit: int) -> Iterator[bytes]:
@@ -221,9 +203,8 @@ def _split_mailbox(stream: BinaryIO, source: Source, *, limit: int) -> Iterator[
             raise CorruptSourceError(source.label, "not a mailbox: no `From ` line at its start")
         size += len(line)
         if size > limit:
-            raise SourceTooLargeError(
-                source.label, f"a message is larger than {limit:,} bytes; raise max_bytes"
-            )
+            reason = f"a message is larger than {limit:,} bytes; raise max_bytes"
+            raise SourceTooLargeError(source.label, reason)
         blank = not line.strip()
     if message:
         yield b"".join(message)
@@ -238,7 +219,7 @@ class _MessageDocuments:
         self._formats = Formats()
         self._used: dict[str, int] = {}
 
-    def of(self, data: bytes, *, reference: str, depth: int = 0) -> Iterator[Document | ReadError]:
+    def of(self, data: bytes, *, reference: str, depth: int = 0) -> Results:
         """The document of a message, then those of its attachments.
 
         `reference` is used where the message has no id; the only message of a file needs none.
@@ -249,9 +230,8 @@ class _MessageDocuments:
             attached = list(_attachments(message))
             text = _body(message)
         except RecursionError as exc:
-            raise CorruptSourceError(
-                self._source.label, "the parts of this message are nested too deeply"
-            ) from exc
+            reason = "the parts of this message are nested too deeply"
+            raise CorruptSourceError(self._source.label, reason) from exc
         message_id = _header(message, "Message-ID")
         own = self._unused(message_id or reference) if reference else None
         title = _header(message, "Subject") or None
@@ -264,25 +244,26 @@ class _MessageDocuments:
             "cc": _addresses(message, "Cc"),
             "message_id": message_id,
             "in_reply_to": _header(message, "In-Reply-To"),
-            "attachments": [attachment.name for attachment in attached],
+            "attachments": [file.name for file in attached],
         }
         present = {name: value for name, value in metadata.items() if value}
-        draft = text.draft("mail", metadata=present, created_at=_sent_at(message))
+        draft = text.draft(metadata=present, created_at=_sent_at(message))
         if draft.text.strip() or not attached:
-            yield draft.assemble(self._source, options=self._options, title=title, source_ref=own)
+            fields = {"title": title, "source_ref": own}
+            yield draft.assemble(self._source, kind="mail", options=self._options, **fields)
         about = {name: value for name, value in (("message", title), ("from", sender)) if value}
-        for attachment in attached:
-            yield from self._attached(attachment, own, about, depth=depth + 1)
+        for file in attached:
+            yield from self._attached(file, own, about, depth=depth + 1)
 
     def _attached(
-        self, attachment: Attachment, own: str | None, about: dict[str, str], *, depth: int
-    ) -> Iterator[Document | ReadError]:
-        name = self._unused(f"{own}/{attachment.name}" if own else attachment.name)
-        file = Source(name=attachment.name, data=attachment.data)
+        self, file: Source, own: str | None, about: dict[str, str], *, depth: int
+    ) -> Results:
+        """The documents of an attached file or message, which is a part of message `own`."""
+        name = self._unused(f"{own}/{file.name}" if own else file.name)
         try:
             if self._formats.name(file) == "mail":
                 if depth < MOST_DEPTH:
-                    yield from self.of(attachment.data, reference=name, depth=depth)
+                    yield from self.of(file.data, reference=name, depth=depth)
                 return
             for result in self._formats.reader(file).read(file, options=self._options):
                 if isinstance(result, Document):

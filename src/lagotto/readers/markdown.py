@@ -14,9 +14,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from lagotto.documents import Block, BlockKind, Span, json_value, storable
-from lagotto.readers.base import Draft, HeadingMark, Source, one_line, parse_iso_date, sections
+from lagotto.readers.base import Draft, HeadingMark, Source, one_line, parse_date, sections
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import FormatReader
+from lagotto.readers.formats import draft_reader
 from lagotto.readers.language import language_code
 
 BLOCKS: dict[str, BlockKind] = {
@@ -32,42 +32,40 @@ CREATED = ("created_at", "created", "date", "published")
 UPDATED = ("updated_at", "updated", "modified", "lastmod", "last_modified")
 
 
-class MarkdownReader(FormatReader):
-    """Reads CommonMark with tables and front matter.
+@draft_reader("markdown")
+def read_markdown(source: Source, limit: int) -> Draft:
+    """Read CommonMark with tables and front matter.
 
     The text is the source without its front matter. Front matter gives title, summary
     (`description`), language (`lang`) and dates; everything else in it, such as author and tags, is
     metadata. Front matter that isn't valid YAML is read as text.
     """
-
-    kind = "markdown"
-
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        front, text = _split_front_matter(storable(decode(source.read(limit=limit))))
-        marks, blocks = structure(text)
-        headings = sections(marks, end=len(text))
-        return Draft(kind=self.kind, text=text, headings=headings, blocks=tuple(blocks), **front)
+    front, text = _split_front_matter(storable(decode(source.read(limit=limit))))
+    marks, blocks = structure(text)
+    headings = sections(marks, end=len(text))
+    return Draft(text=text, headings=headings, blocks=tuple(blocks), **front)
 
 
-def structure(text: str) -> tuple[list[HeadingMark], list[Block]]:
-    """The headings of a Markdown text, and its outermost tables, lists and code blocks."""
+def structure(text: str, *, offset: int = 0) -> tuple[list[HeadingMark], list[Block]]:
+    """The headings, and the outermost tables, lists and code of a text that begins at `offset`."""
     tokens = _parser().parse(text)
-    lines = Lines(text)
+    lines = Lines(text, offset)
     return list(_marks(tokens, lines)), list(_blocks(tokens, lines))
 
 
 class Lines:
-    """Converts line numbers to spans of the text."""
+    """Converts line numbers to spans of the text, which begins at an offset."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, offset: int = 0) -> None:
         self._text = text
+        self._offset = offset
         self._starts = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
 
     def span(self, first: int, last: int) -> Span:
         """The span of lines `first` to `last` (exclusive), without trailing white space."""
         start = self._starts[first]
         covered = self._text[start : self._starts[min(last, len(self._starts) - 1)]]
-        return Span(start, start + len(covered.rstrip()))
+        return Span(self._offset + start, self._offset + start + len(covered.rstrip()))
 
     def of(self, token: Token, *, more: int = 0) -> Span:
         first, last = token.map or (0, 0)
@@ -80,26 +78,21 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
 
 
-@cache
-def _inline_parser() -> MarkdownIt:
-    return MarkdownIt("commonmark")
-
-
 def _marks(tokens: Sequence[Token], lines: Lines) -> Iterator[HeadingMark]:
     for token, inline in pairwise(tokens):
-        if token.type == "heading_open" and token.level == 0:
-            title = _plain_text(inline.content)
-            if title:
-                yield HeadingMark(lines.of(token).start, level=int(token.tag[1]), title=title)
+        is_heading = token.type == "heading_open" and token.level == 0
+        if is_heading and (title := _plain_text(inline.content)):
+            yield HeadingMark(lines.of(token).start, level=int(token.tag[1]), title=title)
 
 
 def _plain_text(markup: str) -> str:
     """Strip the markup from one line of Markdown."""
-    [inline] = _inline_parser().parseInline(markup)
+    tokens: list[Token] = []
+    _parser().inline.parse(markup, _parser(), {}, tokens)
     words = (
-        child.content if child.type in ("text", "code_inline", "image") else " "
-        for child in inline.children or ()
-        if child.content or child.type in ("softbreak", "hardbreak")
+        token.content if token.type in ("text", "text_special", "code_inline", "image") else " "
+        for token in tokens
+        if token.content or token.type in ("softbreak", "hardbreak")
     )
     return one_line("".join(words))
 
@@ -132,9 +125,8 @@ def _parts(tokens: Sequence[Token], index: int, lines: Lines) -> Iterator[Span]:
         if token.level == opening.level:
             return
         if token.type == part and token.level == opening.level + depth:
-            span = lines.of(token)
-            if is_table and span.start == start:
-                span = lines.of(token, more=1)
+            is_header = is_table and lines.of(token).start == start
+            span = lines.of(token, more=is_header)
             if span.end > span.start:
                 yield span
 
@@ -198,5 +190,5 @@ def _moment(fields: Mapping[str, object], names: tuple[str, ...]) -> datetime | 
             case date() as day:
                 return datetime(day.year, day.month, day.day, tzinfo=UTC)
             case str() as text:
-                return parse_iso_date(text)
+                return parse_date(text)
     return None

@@ -6,39 +6,36 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from lagotto.documents import Block, storable
+from lagotto.documents import storable
 from lagotto.errors import CorruptSourceError, EmptySourceError
-from lagotto.readers.base import Draft, HeadingMark, Source, TextBuilder, moved, one_line
+from lagotto.readers.base import Draft, HeadingMark, Source, TextBuilder, one_line
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import FormatReader
+from lagotto.readers.formats import draft_reader
 from lagotto.readers.markdown import structure
 
 
-class NotebookReader(FormatReader):
-    """Reads the cells of a notebook as one text.
+@draft_reader("notebook")
+def read_notebook(source: Source, limit: int) -> Draft:
+    """Read the cells of a notebook as one text.
 
     Markdown cells give the sections, tables and lists, code cells are blocks of code. Outputs are
     left out: they are derived from the code, and often large.
     """
-
-    kind = "notebook"
-
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        text = decode(source.read(limit=limit))
-        if not text.strip():
-            raise EmptySourceError(source.label, "empty file; leave it out")
-        try:
-            notebook = json.loads(text)
-        except (ValueError, RecursionError) as exc:
-            raise CorruptSourceError(source.label, f"not a notebook: invalid JSON ({exc})") from exc
-        if not isinstance(notebook, dict):
-            raise CorruptSourceError(source.label, "not a notebook: no JSON object")
-        builder = TextBuilder()
-        for cell in _cells(notebook):
-            _add(builder, cell)
-        language = _language(notebook)
-        metadata = {"programming_language": language} if language else {}
-        return builder.draft(self.kind, metadata=metadata)
+    text = decode(source.read(limit=limit))
+    if not text.strip():
+        raise EmptySourceError(source.label, "empty file; leave it out")
+    try:
+        notebook = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise CorruptSourceError(source.label, f"not a notebook: invalid JSON ({exc})") from exc
+    if not isinstance(notebook, dict):
+        raise CorruptSourceError(source.label, "not a notebook: no JSON object")
+    builder = TextBuilder()
+    for cell in _cells(notebook):
+        _add(builder, cell)
+    language = _language(notebook)
+    metadata = {"programming_language": language} if language else {}
+    return builder.draft(metadata=metadata)
 
 
 def _cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -68,15 +65,16 @@ def _add(builder: TextBuilder, cell: dict[str, Any]) -> None:
     text = joined.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     if not text.strip():
         return
-    start = builder.add(text)
     match cell.get("cell_type"):
         case "code":
-            builder.blocks.append(Block(start=start, end=builder.length, kind="code"))
+            builder.code(text)
         case "heading":
             level = cell.get("level")
             level = level if isinstance(level, int) and 1 <= level <= 6 else 1
-            builder.marks.append(HeadingMark(start, level, one_line(text)))
+            builder.marks.append(HeadingMark(builder.add(text), level, one_line(text)))
         case "markdown":
-            marks, blocks = structure(text)
-            builder.marks += [mark._replace(start=start + mark.start) for mark in marks]
-            builder.blocks += [moved(block, start) for block in blocks]
+            marks, blocks = structure(text, offset=builder.add(text))
+            builder.marks += marks
+            builder.blocks += blocks
+        case _:
+            builder.add(text)

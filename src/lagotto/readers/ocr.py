@@ -44,16 +44,13 @@ def create_ocr(name: str | Ocr | None) -> Ocr | None:
     chosen, _, languages = name.partition(":")
     names = ("auto", *COMMANDS)
     if chosen not in names:
-        raise ConfigError(
-            f"unknown OCR {chosen!r}{did_you_mean(chosen, names)}; pass {', '.join(names)} or a "
-            "callable"
-        )
+        remedy = f"pass {', '.join(names)} or a callable"
+        raise ConfigError(f"unknown OCR {chosen!r}{did_you_mean(chosen, names)}; {remedy}")
     commands = COMMANDS if chosen == "auto" else (chosen,)
     command = next(filter(shutil.which, commands), None)
     if command is None:
-        raise ConfigError(
-            f"no command for ocr={name!r} is installed; install {' or '.join(COMMANDS)}"
-        )
+        remedy = f"install {' or '.join(COMMANDS)}"
+        raise ConfigError(f"no command for ocr={name!r} is installed; {remedy}")
     return lambda image: _recognised(command, image, languages)
 
 
@@ -67,9 +64,8 @@ def _recognised(command: str, image: PageImage, languages: str) -> str:
         else:
             options = ["--quiet", "--image-dpi", str(DPI), "--sidecar", str(text), *in_languages]
             options += [str(picture), str(text.with_suffix(".pdf"))]
-        done = subprocess.run(
-            [command, *options], capture_output=True, timeout=SECONDS, check=False
-        )
+        arguments = [command, *options]
+        done = subprocess.run(arguments, capture_output=True, timeout=SECONDS, check=False)
         if done.returncode:
             message = done.stderr.decode(errors="replace").strip()[-MOST_LOGGED:]
             raise RuntimeError(f"{command} failed with exit code {done.returncode}: {message}")

@@ -6,60 +6,46 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from itertools import chain, groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-from lagotto.documents import Block, Document, Heading, Page, Span, storable
+from lagotto.documents import Block, Heading, Page, Span, storable
 from lagotto.errors import (
     CorruptSourceError,
     EmptySourceError,
     EncryptedSourceError,
     NoTextLayerError,
-    ReadError,
 )
 from lagotto.readers import base
 from lagotto.readers.base import Draft, HeadingMark, ReadOptions, Source, one_line, roman_number
-from lagotto.readers.formats import FormatReader
+from lagotto.readers.formats import Results, reader
 from lagotto.readers.ocr import DPI, Ocr, PageImage, png
 
-_PROGRAM = re.compile(
-    r"(?:microsoft|ms|libreoffice|openoffice|adobe|corel)\b.*? - |powerpoint presentation$"
-    r"|about:|https?:|\(?(?:anonymous|unspecified|unknown|none|null)\)?$",
-    re.IGNORECASE,
-)
-_PLACEHOLDER = re.compile(
-    r"(?:untitled|unnamed|no title|title|document|new document|doc|print|printing|layout|slide"
+_JUNK = re.compile(
+    r"\A(?:(?:microsoft|ms|libreoffice|openoffice|adobe|corel)\b.*? - |powerpoint presentation$"
+    r"|about:|https?:|\(?(?:anonymous|unspecified|unknown|none|null)\)?$"
+    r"|(?:untitled|unnamed|no title|title|document|new document|doc|print|printing|layout|slide"
     r"|presentation|book|sheet|workbook|scan|scanned document|image|img|file|temp|tmp|test"
-    r"|cover|cover page|title page|table of contents|contents|index|final|draft|form)[\s_#-]*\d*$",
+    r"|cover|cover page|title page|table of contents|contents|index|final|draft|form)[\s_#-]*\d*$"
+    r"|.*\.(?:docx?|docm|rtf|odt|pptx?|xlsx?|indd|qxp|qxd|pub|tex|dvi|ps|eps|pdf|html?|txt|md|wpd)$"
+    r"|(?>\S*?\d{6})\S*+$"  # such as aapl-20230930: the name of a file or a register entry
+    r"|(?=.*\d)[0-9a-f-]{16,}+$)",
     re.IGNORECASE,
 )
-_OF_A_FILE = re.compile(
-    r"\A.*\.(?:docx?|docm|rtf|odt|pptx?|xlsx?|indd|qxp|qxd|pub|tex|dvi|ps|eps|pdf|html?|txt|md"
-    r"|wpd)$",
-    re.IGNORECASE,
-)
-_HAS_A_LONG_NUMBER = re.compile(r"\S*\d{6}\S*").fullmatch
-"""One word, such as `aapl-20230930`: the name of a file, or of an entry in a register."""
-_IS_HEX = re.compile(r"[0-9a-f-]{16,}", re.IGNORECASE).fullmatch
+"""How titles begin that programs, file names, placeholders and registers give."""
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
 def is_junk(title: str) -> bool:
     """Whether a title says nothing about the content: a number, a file name, a placeholder."""
     text = title.strip()
-    return (
-        not _LETTERS.search(text)
-        or bool(_PROGRAM.match(text) or _PLACEHOLDER.match(text) or _OF_A_FILE.match(text))
-        or _HAS_A_LONG_NUMBER(text) is not None
-        or (_IS_HEX(text) is not None and any(map(str.isdigit, text)))
-    )
+    return not _LETTERS.search(text) or bool(_JUNK.match(text))
 
 
 def choose_title(declared: str | None, headings: Sequence[Heading], stem: str | None) -> str | None:
@@ -144,8 +130,7 @@ _NUMBER = re.compile(r"\d+")
 _ROMAN = re.compile(r"(?=.)(?:c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class PageText:
+class PageText(NamedTuple):
     """The text of a page, and the lines in its upper and its lower margin."""
 
     text: str
@@ -153,30 +138,23 @@ class PageText:
     bottom: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line with its numbers apart: `form` is what repeats."""
+Form = tuple[str, tuple[int, ...]]
+"""What repeats of a line: its words with `#` for numbers, and these."""
 
-    form: str
-    numbers: tuple[int, ...]
 
-    @classmethod
-    def of(cls, text: str) -> _Line:
-        line = " ".join(text.split())
-        if _ROMAN.fullmatch(line):
-            return cls("#", (roman_number(line),))
-        numbers = tuple(int(number[:9]) for number in _NUMBER.findall(line))
-        return cls(_NUMBER.sub("#", line), numbers)
+def _form(text: str) -> Form:
+    line = one_line(text)
+    if _ROMAN.fullmatch(line):
+        return "#", (roman_number(line),)
+    return _NUMBER.sub("#", line), tuple(int(number[:9]) for number in _NUMBER.findall(line))
 
 
 class _Margins:
     """The lines in the margins of all pages; tells which of them run."""
 
     def __init__(self, pages: Sequence[PageText]) -> None:
-        self._all_lines = [[_Line.of(text) for text in (*page.top, *page.bottom)] for page in pages]
-        counts = Counter(
-            form for lines in self._all_lines for form in {line.form for line in lines}
-        )
+        self._all_lines = [list(map(_form, (*page.top, *page.bottom))) for page in pages]
+        counts = Counter(form for lines in self._all_lines for form in {form for form, _ in lines})
         most = max(FEWEST_PAGES, SHARE * len(pages))
         self._frequent = {form for form, count in counts.items() if count >= most}
         firsts = Counter(
@@ -189,28 +167,27 @@ class _Margins:
 
     def running(self, index: int, texts: Sequence[str]) -> list[str]:
         """Those of `texts`, lines of the page with that index, that run."""
-        lines = ((text, _Line.of(text)) for text in texts)
         return [
             text
-            for text, line in lines
-            if line.form in self._frequent
-            or self._continued(index, line)
-            or (line.form == "#" and line.numbers[0] in self.numbers(index))
+            for text, (form, numbers) in zip(texts, map(_form, texts), strict=True)
+            if form in self._frequent
+            or self._continued(index, (form, numbers))
+            or (form == "#" and numbers[0] in self.numbers(index))
         ]
 
     def numbers(self, index: int) -> set[int]:
         """What the page with that index may be numbered."""
         return {first + index for first in self._firsts}
 
-    def _continued(self, index: int, line: _Line) -> set[int]:
+    def _continued(self, index: int, line: Form) -> set[int]:
         """What the first page would be numbered by the numbers of the line that count pages."""
         return {
             before - index
             for distance in NEAR
             if 0 <= index + distance < len(self._all_lines)
-            for other in self._all_lines[index + distance]
-            if other.form == line.form
-            for before, after in zip(line.numbers, other.numbers, strict=True)
+            for form, numbers in self._all_lines[index + distance]
+            if form == line[0]
+            for before, after in zip(line[1], numbers, strict=True)
             if after - before == distance
         }
 
@@ -228,7 +205,7 @@ def without_running_text(pages: Sequence[PageText]) -> tuple[list[str], list[str
     ran: set[int] = set()
     for index, page in enumerate(pages):
         top, bottom = (margins.running(index, lines) for lines in (page.top, page.bottom))
-        texts.append(_without(page.text, top, bottom))
+        texts.append(_without(_without(page.text, top, 1), bottom, -1))
         ran |= {side for side, lines in ((1, top), (-1, bottom)) if lines}
         numbers = margins.numbers(index)
         page_wordings = (_wording(line, numbers) for line in (*top, *bottom))
@@ -261,25 +238,23 @@ def _without_edges(texts: Sequence[str], side: int) -> tuple[list[str], list[str
             if line in running_lines or not numberings.isdisjoint(_firsts([line], index))
         ]
         running_lines.update(dict.fromkeys(line for line in edge if line in repeated))
-        bare = _without(text, *((running, ()) if side > 0 else ((), running)))
+        bare = _without(text, running, side)
         stripped.append(bare if bare.strip() else text)
     return stripped, list(running_lines)
 
 
 def _firsts(edge: Iterable[str], index: int) -> set[int]:
     """What the first page would be numbered, by the lines that are only a number."""
-    lines = (_Line.of(line.strip(" -–—|")) for line in edge)
-    return {line.numbers[0] - index for line in lines if line.form == "#"}
+    lines = (_form(line.strip(" -–—|")) for line in edge)
+    return {numbers[0] - index for form, numbers in lines if form == "#"}
 
 
-def _without(text: str, top: Sequence[str], bottom: Sequence[str]) -> str:
-    """The text without a line for each of `top`, the first such, and of `bottom`, the last such."""
+def _without(text: str, running: Sequence[str], side: int) -> str:
+    """The text without a line for each of `running`: the first such on side 1, the last on -1."""
     lines = text.split("\n")
-    for running, order in ((top, 1), (bottom, -1)):
-        for line in running:
-            indexes = [at for at, one in enumerate(lines) if one.strip() == line][::order]
-            if indexes:
-                del lines[indexes[0]]
+    for line in running:
+        if indexes := [at for at, one in enumerate(lines) if one.strip() == line]:
+            del lines[indexes[0 if side > 0 else -1]]
     return "\n".join(lines).strip("\n")
 
 
@@ -290,22 +265,19 @@ def _wording(line: str, numbers: Collection[int]) -> str:
     counting = [match for match in _NUMBER.finditer(line) if int(match.group()[:9]) in numbers]
     if counting:
         line = line[: counting[-1].start()] + line[counting[-1].end() :]
-    return " ".join(line.split()).strip(" |-–—/:,")
+    return one_line(line).strip(" |-–—/:,")
 
 
-_DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?|Z)?")
+_DATE = re.compile(r"D?:?(\d{4}(?:\d\d){0,5})(?:([+-]\d\d)'?(\d\d)?|Z)?")
 
 
 def parse_pdf_date(text: str | None) -> datetime | None:
     """Parse a PDF date such as `D:20240131120000+01'00'`; None if it is not one."""
-    match = _DATE.match(text or "")
-    if not match:
+    if not (match := _DATE.match(text or "")):
         return None
-    year, month, day, hour, minute, second, sign, hours, minutes = match.groups()
-    zone = f"{sign}{hours}:{minutes or '00'}" if sign else "+00:00"
-    date = f"{year}-{month or '01'}-{day or '01'}"
-    time = f"{hour or '00'}:{minute or '00'}:{second or '00'}"
-    return base.parse_iso_date(f"{date}T{time}{zone}")
+    digits, hours, minutes = match.groups()
+    moment = digits + "0101000000"[len(digits) - len("YYYY") :]
+    return base.parse_date(f"{moment[:8]}T{moment[8:]}{hours or '+00'}{minutes or '00'}")
 
 
 PDFIUM = threading.Lock()
@@ -320,49 +292,38 @@ METADATA = {"Author": "author", "Subject": "subject", "Keywords": "keywords"}
 INFORMATION = ("Title", "CreationDate", "ModDate", *METADATA)
 
 
-class PdfReader(FormatReader):
-    """Reads the text layer page by page, with a blank line between pages unless a sentence goes on.
+@reader("pdf")
+def read_pdf(source: Source, *, options: ReadOptions, ocr: Ocr | None = None) -> Results:
+    """Read the text layer page by page, with a blank line between pages unless a sentence goes on.
 
     Running headers, footers and page numbers are left out; `metadata["running_text"]` has their
     wordings. Lines that end in columns of numbers are tables. Words hyphenated at a line end stay
     hyphenated. The title is the one in the file's metadata unless that is a placeholder, a number
-    or the name of a file. A heading starts where the title of its outline
-    entry is found on its page, or else at the start of the page, after the previous entry. Without
-    an outline, headings are short lines in larger type than most of the text. A page
-    that can't be read is yielded as an error after the document with all other pages.
+    or the name of a file. A heading starts where the title of its outline entry is found on its
+    page, or else at the start of the page, after the previous entry. Without an outline, headings
+    are short lines in larger type than most of the text. A page that can't be read is yielded as an
+    error after the document with all other pages.
 
     Pages without a text layer are read by `ocr`. Those that stay without text are yielded as a
     NoTextLayerError after the document; a PDF without any text raises it.
     """
-
-    kind = "pdf"
-
-    def __init__(self, *, ocr: Ocr | None = None) -> None:
-        self._ocr = ocr
-
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        data = source.read(limit=options.max_bytes)
-        with PDFIUM, _opened(data, label=source.label) as pdf:
-            recognised = _recognised(pdf, self._ocr, source) if self._ocr else {}
-            draft, broken = _draft(pdf, recognised, stem=source.stem)
-        needs = "read with --ocr auto, which needs tesseract or ocrmypdf"
-        remedy = "OCR found no text either" if self._ocr else needs
-        if not draft.text.strip():
-            raise NoTextLayerError(
-                source.label, f"none of {len(draft.pages)} pages has a text layer; {remedy}"
-            )
-        yield draft.document(source, options=options)
-        if blank := [page.number for page in draft.pages if page.start == page.end]:
-            named = ", ".join(map(str, blank[:MOST_NAMED])) + (", ..." * (len(blank) > MOST_NAMED))
-            pages = f"page {named} has" if len(blank) == 1 else f"{len(blank)} pages ({named}) have"
-            yield NoTextLayerError(
-                source.label, f"{pages} no text layer and can't be found; {remedy}"
-            )
-        for number in broken:
-            yield CorruptSourceError(
-                source.label,
-                f"page {number} is damaged and was left out; the other pages were read",
-            )
+    data = source.read(limit=options.max_bytes)
+    with PDFIUM, _opened(data, label=source.label) as pdf:
+        draft, broken = _draft(pdf, source, ocr)
+    needs = "read with --ocr auto, which needs tesseract or ocrmypdf"
+    remedy = "OCR found no text either" if ocr else needs
+    if not draft.text.strip():
+        reason = f"none of {len(draft.pages)} pages has a text layer; {remedy}"
+        raise NoTextLayerError(source.label, reason)
+    yield draft.document(source, kind="pdf", options=options)
+    if blank := [page.number for page in draft.pages if page.start == page.end]:
+        named = ", ".join(map(str, blank[:MOST_NAMED])) + (", ..." * (len(blank) > MOST_NAMED))
+        pages = f"page {named} has" if len(blank) == 1 else f"{len(blank)} pages ({named}) have"
+        reason = f"{pages} no text layer and can't be found; {remedy}"
+        yield NoTextLayerError(source.label, reason)
+    for number in broken:
+        reason = f"page {number} is damaged and was left out; the other pages were read"
+        yield CorruptSourceError(source.label, reason)
 
 
 @contextmanager
@@ -376,43 +337,22 @@ def _opened(data: bytes, *, label: str) -> Iterator[pdfium.PdfDocument]:
         if code == pdfium_c.FPDF_ERR_PASSWORD:
             raise EncryptedSourceError(label, "password-protected PDF; save it without a password")
         if code == pdfium_c.FPDF_ERR_SECURITY:
-            raise EncryptedSourceError(
-                label, "PDF with unsupported encryption; save it without encryption"
-            )
+            reason = "PDF with unsupported encryption; save it without encryption"
+            raise EncryptedSourceError(label, reason)
         raise CorruptSourceError(label, "damaged or truncated PDF, or not a PDF")
-    pdf = pdfium.PdfDocument(handle)
-    try:
+    with closing(pdfium.PdfDocument(handle)) as pdf:
         if len(pdf) == 0:
             raise EmptySourceError(label, "PDF without pages; leave it out")
         yield pdf
-    finally:
-        pdf.close()
 
 
-def _recognised(pdf: pdfium.PdfDocument, ocr: Ocr, source: Source) -> dict[int, str]:
-    texts = {}
-    for index in range(len(pdf)):
-        read = _page_text(pdf, index)
-        if read is not None and not read.text.strip():
-            page = pdf[index]
-            largest = max(1.0, *page.get_size())  # a huge page has fewer pixels
-            bitmap = page.render(scale=min(DPI / 72, MOST_PIXELS / largest), grayscale=True)
-            picture = png(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride)
-            bitmap.close()
-            page.close()
-            text = ocr(PageImage(source.label, index + 1, picture))
-            texts[index] = storable(text).replace("\r\n", "\n").strip()
-    return texts
-
-
-def _draft(
-    pdf: pdfium.PdfDocument, recognised: Mapping[int, str], *, stem: str | None
-) -> tuple[Draft, list[int]]:
+def _draft(pdf: pdfium.PdfDocument, source: Source, ocr: Ocr | None) -> tuple[Draft, list[int]]:
     """The content of the document, and the numbers of the pages that can't be read."""
-    read = [
-        PageText(recognised[index]) if recognised.get(index) else _page_text(pdf, index)
-        for index in range(len(pdf))
-    ]
+    read = [_page_text(pdf, index) for index in range(len(pdf))]
+    for index, blank in enumerate(read):
+        if ocr and blank is not None and not blank.text.strip():
+            text = ocr(PageImage(source.label, index + 1, _picture(pdf[index])))
+            read[index] = PageText(storable(text).replace("\r\n", "\n").strip() or blank.text)
     texts, running = without_running_text([page or PageText("") for page in read])
     labels = [_metadata_line(pdf.get_page_label, index) for index in range(len(pdf))]
     text, pages = _joined_pages(texts, labels)
@@ -423,17 +363,25 @@ def _draft(
     metadata = {name: information[key] for key, name in METADATA.items() if information[key]}
     blocks = (tables(text[page.start : page.end], offset=page.start) for page in pages)
     draft = Draft(
-        kind=PdfReader.kind,
         text=text,
         pages=tuple(pages),
         headings=headings,
         blocks=tuple(chain.from_iterable(blocks)),
-        title=choose_title(information["Title"], headings, stem),
+        title=choose_title(information["Title"], headings, source.stem),
         metadata={**metadata, **({"running_text": running} if running else {})},
         created_at=parse_pdf_date(information["CreationDate"]),
         updated_at=parse_pdf_date(information["ModDate"]),
     )
     return draft, [number for number, page in enumerate(read, start=1) if page is None]
+
+
+def _picture(page: pdfium.PdfPage) -> bytes:
+    largest = max(1.0, *page.get_size())  # a huge page has fewer pixels
+    bitmap = page.render(scale=min(DPI / 72, MOST_PIXELS / largest), grayscale=True)
+    picture = png(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride)
+    bitmap.close()
+    page.close()
+    return picture
 
 
 def _joined_pages(texts: Sequence[str], labels: Sequence[str | None]) -> tuple[str, list[Page]]:
@@ -457,19 +405,14 @@ def _page_text(pdf: pdfium.PdfDocument, index: int) -> PageText | None:
         chars = page.get_textpage()
         _, bottom, _, top = page.get_bbox()
         margin = MARGIN * (top - bottom)
-        text, above, below = (
-            _clean(chars.get_text_bounded(**bounds))
-            for bounds in ({}, {"bottom": top - margin}, {"top": bottom + margin})
-        )
+        bounds: Any = ({}, {"bottom": top - margin}, {"top": bottom + margin})
+        # PDFium marks a hyphen at a line end and drops the line end after it.
+        texts = (chars.get_text_bounded(**box).replace(HYPHEN, "-\n") for box in bounds)
+        text, above, below = (text.replace("\r\n", "\n").replace("\r", "\n") for text in texts)
         page.close()
     except pdfium.PdfiumError:
         return None
     return PageText(text, _stripped_lines(above)[:MOST_LINES], _stripped_lines(below)[-MOST_LINES:])
-
-
-def _clean(text: str) -> str:
-    # PDFium marks a hyphen at a line end and drops the line end after it.
-    return text.replace(HYPHEN, "-\n").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _stripped_lines(text: str) -> tuple[str, ...]:
@@ -478,10 +421,9 @@ def _stripped_lines(text: str) -> tuple[str, ...]:
 
 def _metadata_line(read: Callable[..., str], *arguments: object) -> str | None:
     """A string of the file on one line; None if it is empty or not valid UTF-16."""
-    try:
+    with suppress(UnicodeDecodeError):
         return one_line(read(*arguments)) or None
-    except UnicodeDecodeError:
-        return None
+    return None
 
 
 def _marks(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> Iterator[HeadingMark]:
@@ -493,8 +435,7 @@ def _marks(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> Iterato
         index = target.get_index() if target else None
         if title and index is not None and index < len(pages):
             page = pages[index]
-            words = re.compile(_spaced(title), re.IGNORECASE)
-            match = words.search(text, page.start, page.end)
+            match = re.compile(_spaced(title), re.IGNORECASE).search(text, page.start, page.end)
             start = after if page.start <= after <= page.end else page.start
             start = match.start() if match else start
             after = start + len(text[start : page.end].partition("\n")[0])
@@ -554,7 +495,7 @@ def _spaced(title: str) -> str:
 
 def _sized_lines(pdf: pdfium.PdfDocument, index: int) -> Iterator[tuple[int, str, float]]:
     """The lines of a page and the size of their type, 0 if it differs between first and last."""
-    try:
+    with suppress(pdfium.PdfiumError):
         page = pdf[index]
         chars = page.get_textpage()
         text = chars.get_text_range() if chars.count_chars() else ""
@@ -567,8 +508,6 @@ def _sized_lines(pdf: pdfium.PdfDocument, index: int) -> Iterator[tuple[int, str
                 yield index, one_line(stripped), sizes.pop() if len(sizes) == 1 else 0
             position += _units(line) + 2
         page.close()
-    except pdfium.PdfiumError:
-        return
 
 
 def _units(text: str) -> int:

@@ -17,42 +17,34 @@ from statistics import median
 from lagotto.documents import Block, Heading
 from lagotto.readers.base import Draft, HeadingMark, Source, one_line, roman_number, sections
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import LANGUAGES, FormatReader
+from lagotto.readers.formats import LANGUAGES, draft_reader
 
 MAX_PARSED = 2_000_000
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-class TextReader(FormatReader):
-    """Reads the source as one text without structure."""
-
-    kind = "text"
-
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        return Draft(kind=self.kind, text=decode(source.read(limit=limit)))
+@draft_reader("text")
+def read_text(source: Source, limit: int) -> Draft:
+    """Read the source as one text without structure."""
+    return Draft(text=decode(source.read(limit=limit)))
 
 
-class CodeReader(FormatReader):
-    """Reads a source file as one block of code.
+@draft_reader("code")
+def read_code(source: Source, limit: int) -> Draft:
+    """Read a source file as one block of code.
 
     `metadata["programming_language"]` is its language. In Python code, classes and functions are
     headings that span their definition, decorators included; code that can't be parsed has none.
     """
-
-    kind = "code"
-
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        text = decode(source.read(limit=limit))
-        language = LANGUAGES.get(source.suffix)
-        return Draft(
-            kind=self.kind,
-            text=text,
-            title=source.title or source.name.rpartition("/")[2] or None,
-            headings=tuple(_python_headings(text)) if language == "python" else (),
-            blocks=(Block(start=0, end=len(text), kind="code"),),
-            metadata={"programming_language": language} if language else {},
-            detect=False,
-        )
+    text = decode(source.read(limit=limit))
+    language = LANGUAGES.get(source.suffix)
+    return Draft(
+        text=text,
+        title=source.title or source.name.rpartition("/")[2] or None,
+        headings=tuple(_python_headings(text)) if language == "python" else (),
+        blocks=(Block(start=0, end=len(text), kind="code"),),
+        metadata={"programming_language": language} if language else {},
+    )
 
 
 def _python_headings(text: str) -> Iterator[Heading]:

@@ -19,22 +19,26 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from lagotto import errors
 from lagotto.documents import Document
 from lagotto.errors import CorruptSourceError, ReadError, SourceTooLargeError
-from lagotto.readers.base import Reader, ReadOptions, Source
+from lagotto.readers.base import ReadOptions, Source
+from lagotto.readers.formats import READERS, Results
 from lagotto.readers.ocr import Ocr, PageImage
 
 ISOLATED = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "epub", "html", "mail", "mailbox"})
 """Built-in readers with native parsers, or with attachments that need them."""
 
 log = logging.getLogger(__name__)
+
+Child: TypeAlias = "subprocess.Popen[bytes]"
 
 MEGABYTE = 1_000_000
 _LENGTH = struct.Struct(">Q")
@@ -75,12 +79,10 @@ class ReaderProcess:
     def __init__(self, limits: Limits | None = None, *, ocr: Ocr | None = None) -> None:
         self._limits = limits or Limits()
         self._ocr = ocr
-        self._child: subprocess.Popen[bytes] | None = None
-        self._interrupted = threading.Event()
+        self._child: Child | None = None
+        self.interrupted = threading.Event()
 
-    def read(
-        self, reader: str, source: Source, *, options: ReadOptions
-    ) -> Iterator[Document | ReadError]:
+    def read(self, reader: str, source: Source, *, options: ReadOptions) -> Results:
         """Yield the documents and errors of `source`, as the reader called `reader` would."""
         size = source.path.stat().st_size if source.path else len(source.data)
         request = {
@@ -100,7 +102,7 @@ class ReaderProcess:
                 _send(child.stdin, source.data)
         deadline = time.monotonic() + self._limits.wall_factor * self._limits.cpu(size)
         try:
-            while (answer := self._answer(child, source, size, deadline)) != {}:
+            while (answer := self._answer(child, source, request, deadline)) != {}:
                 if "page" in answer:
                     deadline += self._recognise(child, source, answer)
                 elif "document" in answer:
@@ -116,9 +118,7 @@ class ReaderProcess:
             self.close()  # it may still send answers to this request
             raise
 
-    def _recognise(
-        self, child: subprocess.Popen[bytes], source: Source, page: dict[str, Any]
-    ) -> float:
+    def _recognise(self, child: Child, source: Source, page: dict[str, Any]) -> float:
         """Send the child the text of a page that it asks for; returns the time that it took."""
         assert self._ocr is not None
         began = time.monotonic()
@@ -132,14 +132,9 @@ class ReaderProcess:
             _send(child.stdin, text.encode(errors="replace"))
         return time.monotonic() - began
 
-    @property
-    def interrupted(self) -> bool:
-        """Whether `interrupt` was called."""
-        return self._interrupted.is_set()
-
     def interrupt(self) -> None:
         """Kill the child from another thread; `read` ends with a ReadError."""
-        self._interrupted.set()
+        self.interrupted.set()
         if self._child is not None:
             self._child.kill()
 
@@ -149,13 +144,7 @@ class ReaderProcess:
             with suppress(BrokenPipeError), child:  # what it has not read can't be flushed
                 child.kill()
 
-    def __enter__(self) -> ReaderProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> Child:
         if self._child is None or self._child.poll() is not None:
             self.close()
             search_path = os.pathsep.join(path for path in sys.path if path)
@@ -168,7 +157,7 @@ class ReaderProcess:
         return self._child
 
     def _answer(
-        self, child: subprocess.Popen[bytes], source: Source, size: int, deadline: float
+        self, child: Child, source: Source, request: dict[str, Any], deadline: float
     ) -> dict[str, Any]:
         """The next answer; without one until the deadline, the child is killed."""
         head = _take(child.stdout, _LENGTH.size, deadline)
@@ -181,22 +170,17 @@ class ReaderProcess:
         child.kill()
         code = child.wait()
         self.close()
-        cpu, memory = self._limits.cpu(size), self._limits.address_space(size) // MEGABYTE
-        if self.interrupted:
+        if self.interrupted.is_set():
             raise ReadError(source.label, "reading was interrupted")
+        limit = f"{request['memory'] // MEGABYTE:,} MB of memory"
         if late or code == -signal.SIGXCPU:
-            raise SourceTooLargeError(
-                source.label, f"reading took more than {cpu:.0f} s of CPU time; it may be hostile"
-            )
-        if code == _OUT_OF_MEMORY:
-            raise SourceTooLargeError(
-                source.label, f"reading took more than {memory:,} MB of memory; it may be hostile"
-            )
-        raise CorruptSourceError(
-            source.label,
-            f"the parser crashed on it (exit status {code}); it is damaged, or takes more than "
-            f"{memory:,} MB of memory",
-        )
+            limit = f"{request['cpu_seconds']:.0f} s of CPU time"
+        elif code != _OUT_OF_MEMORY:
+            crash = f"the parser crashed on it (exit status {code})"
+            reason = f"{crash}; it is damaged, or takes more than {limit}"
+            raise CorruptSourceError(source.label, reason)
+        reason = f"reading took more than {limit}; it may be hostile"
+        raise SourceTooLargeError(source.label, reason)
 
 
 def _send(stream: IO[bytes] | None, frame: bytes) -> None:
@@ -248,32 +232,23 @@ def main() -> None:
 
 def _answers(request: dict[str, Any], data: bytes, ocr: Ocr) -> Iterator[dict[str, Any]]:
     """The documents and errors of a source; an error that is raised, or `{}`, is the last."""
-    from lagotto.readers.formats import READERS
-
     _limit(request["cpu_seconds"], request["memory"])
     path = Path(request["path"]) if request["path"] else None
     source = Source(name=request["name"], path=path, data=data, title=request["title"])
     options = ReadOptions.model_validate(request["options"])
+    read: Callable[..., Results] = READERS.get(request["reader"])().read
     if request["ocr"]:
-        from lagotto.readers.pdf import PdfReader
-
-        reader: Reader = PdfReader(ocr=ocr)
-    else:
-        reader = READERS.get(request["reader"])()
+        read = partial(read, ocr=ocr)
+    last: dict[str, Any] = {}
     try:
-        for result in reader.read(source, options=options):
+        for result in read(source, options=options):
             if isinstance(result, Document):
                 yield {"document": result.model_dump(mode="json")}
             else:
-                yield _failure(result, raised=False)
+                yield {"error": type(result).__name__, "reason": result.reason, "raised": False}
     except ReadError as exc:
-        yield _failure(exc, raised=True)
-    else:
-        yield {}
-
-
-def _failure(error: ReadError, *, raised: bool) -> dict[str, Any]:
-    return {"error": type(error).__name__, "reason": error.reason, "raised": raised}
+        last = {"error": type(exc).__name__, "reason": exc.reason, "raised": True}
+    yield last
 
 
 def _limit(cpu_seconds: float, memory: int) -> None:

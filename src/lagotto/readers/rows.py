@@ -7,18 +7,19 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from io import StringIO, TextIOWrapper
 from itertools import islice
 from typing import NoReturn, TextIO
 
-from lagotto.documents import Document, digest, storable
+from lagotto.documents import ROW, Document, digest, storable
 from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
 from lagotto.readers.base import Columns, ColumnType, Draft, ReadOptions, Source
 from lagotto.readers.decode import decode, detect_encoding
-from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.formats import Results, reader
 
-KIND = "row"
-ROW = "row"
+NUMBER = "row"
 """The metadata field with the number of a row, from 1; a column of that name takes precedence."""
 
 INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
@@ -62,20 +63,20 @@ def detect_types(
     `columns` are some of `names`, the columns of the rows. Missing values have any type.
     """
     positions = {name: index for index, name in enumerate(names)}
-    possible = {name: list(FORMS) for name in columns}
-    filled: set[str] = set()
+    possible = {positions[name]: list(FORMS) for name in columns}
+    filled: set[int] = set()
     for row in rows:
         if not possible:
             break
-        for name, kinds in list(possible.items()):
-            value = row[positions[name]].strip() if positions[name] < len(row) else ""
+        for index, kinds in list(possible.items()):
+            value = row[index].strip() if index < len(row) else ""
             if value.lower() in MISSING:
                 continue
-            filled.add(name)
-            possible[name] = [kind for kind in kinds if FORMS[kind].fullmatch(value)]
-            if not possible[name]:
-                del possible[name]
-    return {name: kinds[0] for name, kinds in possible.items() if name in filled}
+            filled.add(index)
+            possible[index] = [kind for kind in kinds if FORMS[kind].fullmatch(value)]
+            if not possible[index]:
+                del possible[index]
+    return {names[index]: kinds[0] for index, kinds in possible.items() if index in filled}
 
 
 @contextmanager
@@ -91,33 +92,23 @@ def _open_lines(source: Source, *, newline: str | None) -> Iterator[TextIO]:
 
 def _bounded_lines(lines: TextIO, source: Source, *, limit: int) -> Iterator[str]:
     """Yield lines with their line ends; SourceTooLargeError for one longer than `limit`."""
-    number = 0
-    while line := lines.readline(limit + 1):
-        number += 1
+    for number, line in enumerate(iter(partial(lines.readline, limit + 1), ""), start=1):
         if len(line) > limit:
-            raise SourceTooLargeError(
-                source.label,
-                f"line {number} is longer than {limit:,} characters; raise max_bytes or split it",
-            )
+            remedy = "raise max_bytes or split it"
+            reason = f"line {number} is longer than {limit:,} characters; {remedy}"
+            raise SourceTooLargeError(source.label, reason)
         yield line
 
 
-class RowMapper:
+@dataclass(frozen=True, slots=True)
+class _RowMapper:
     """Turns the rows of one source into documents, and rejects duplicate ids."""
 
-    def __init__(
-        self,
-        source: Source,
-        *,
-        options: ReadOptions,
-        types: Mapping[str, ColumnType] | None = None,
-        unit: str = "line",
-    ) -> None:
-        self._source = source
-        self._options = options
-        self._types = {**(types or {}), **options.columns.types}
-        self._unit = unit
-        self._seen: set[int] = set()
+    source: Source
+    options: ReadOptions
+    types: Mapping[str, ColumnType]
+    unit: str = "line"
+    seen: set[int] = field(default_factory=set)
 
     def document(
         self, values: Mapping[str, object], *, number: int, line: int
@@ -131,58 +122,54 @@ class RowMapper:
         try:
             return self._document(values, number=number)
         except ReadError as exc:
-            return type(exc)(self._source.label, f"{self._unit} {line}: {exc.reason}")
+            return type(exc)(self.source.label, f"{self.unit} {line}: {exc.reason}")
         except (ValueError, RecursionError) as exc:  # of this row alone; the others are read
-            return CorruptSourceError(self._source.label, f"{self._unit} {line}: {exc}")
+            return CorruptSourceError(self.source.label, f"{self.unit} {line}: {exc}")
 
     def _document(self, values: Mapping[str, object], *, number: int) -> Document:
-        columns = resolve_columns(self._options.columns, list(values), source=self._source)
+        columns = _resolve_columns(self.options.columns, list(values), source=self.source)
         reference = storable(_as_text(values[columns.id]).strip()) if columns.id else ""
         if reference:
             key = int(digest(reference)[:16], 16)  # saves memory if many rows have long ids
-            if key in self._seen:
-                raise CorruptSourceError(
-                    self._source.label, f"duplicate id {reference!r}; an earlier row has it"
-                )
-            self._seen.add(key)
+            if key in self.seen:
+                reason = f"duplicate id {reference!r}; an earlier row has it"
+                raise CorruptSourceError(self.source.label, reason)
+            self.seen.add(key)
         title = _as_text(values[columns.title]).strip() if columns.title else ""
         text = _row_text(values, columns)
         fields = {name: values[name] for name in columns.metadata or ()}
-        metadata = {ROW: number, **self._typed_values(fields)}
-        return Draft(kind=KIND, text=text, title=title or None, metadata=metadata).assemble(
-            self._source,
-            options=self._options,
+        metadata = {NUMBER: number, **self._typed_values(fields)}
+        return Draft(text, title=title or None, metadata=metadata).assemble(
+            self.source,
+            kind=ROW,
+            options=self.options,
             source_ref=reference or str(number),
-            **({"id": reference} if reference and self._options.columns.id else {}),
+            **({"id": reference} if reference and self.options.columns.id else {}),
         )
 
     def _typed_values(self, values: dict[str, object]) -> dict[str, object]:
         """The values of a row with the types of their columns; only texts are changed."""
-        for name, kind in self._types.items():
+        for name, kind in self.types.items():
             text = values.get(name)
             if isinstance(text, str):
                 try:
                     values[name] = typed(text, kind)
                 except ValueError as exc:
-                    raise CorruptSourceError(self._source.label, f"{name}: {exc}") from exc
+                    raise CorruptSourceError(self.source.label, f"{name}: {exc}") from exc
         return {
             name: value
             for name, value in values.items()
-            if value is not None or name not in self._types
+            if value is not None or name not in self.types
         }
 
 
 def _as_text(value: object) -> str:
     """Format a value as text: lists line by line, dicts as JSON, None as an empty string."""
-    match value:
-        case None:
-            return ""
-        case str():
-            return value
-        case list():
-            return "\n".join(map(_as_text, value))
-        case _:
-            return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        return "\n".join(map(_as_text, value))
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _row_text(values: Mapping[str, object], columns: Columns) -> str:
@@ -196,69 +183,61 @@ def _row_text(values: Mapping[str, object], columns: Columns) -> str:
     )
 
 
-def resolve_columns(columns: Columns, names: Sequence[str], *, source: Source) -> Columns:
+def _resolve_columns(columns: Columns, names: Sequence[str], *, source: Source) -> Columns:
     """Fill in the columns that are not given; ReadError if a given one does not exist."""
     required = (*columns.text, columns.title, columns.id, *(columns.metadata or ()), *columns.types)
     for name in required:
         if name is not None and name not in names:
-            raise ReadError(
-                source.label, f"no column {name!r}; available columns: {', '.join(names)}"
-            )
+            reason = f"no column {name!r}; available columns: {', '.join(names)}"
+            raise ReadError(source.label, reason)
     folded = {name.strip().casefold(): name for name in reversed(names)}
-
-    def first(usual: Sequence[str]) -> str | None:
-        return next((folded[name] for name in usual if name in folded), None)
-
-    text_column = first(TEXT_NAMES)
+    text_column, title_column, id_column = (
+        next((folded[name] for name in usual if name in folded), None)
+        for usual in (TEXT_NAMES, TITLE_NAMES, ID_NAMES)
+    )
     text = columns.text or ((text_column,) if text_column else ())
-    title = columns.title or first(TITLE_NAMES)
-    row_id = columns.id or first(ID_NAMES)
+    title, row_id = columns.title or title_column, columns.id or id_column
     rest = tuple(name for name in names if name not in {*text, title, row_id})
     data = rest if columns.metadata is None else columns.metadata
     return columns.model_copy(update={"text": text, "title": title, "id": row_id, "metadata": data})
 
 
-class CsvReader:
-    """Reads CSV and TSV files of any size, row by row; the first row has the column names.
+@reader("csv", kind=ROW)
+def read_csv(source: Source, *, options: ReadOptions) -> Results:
+    """Read CSV and TSV files of any size, row by row; the first row has the column names.
 
     `ReadOptions.columns` maps columns to fields. The delimiter (comma, semicolon, tab or bar) is
     the one that splits the first rows into the same number of cells. Missing cells at the end of a
     row are empty. Numbers and booleans are typed by column, see `Columns`. A row with too many
     cells or invalid quoting is yielded as an error with its line number. Blank rows are skipped.
     """
-
-    kind = KIND
-    suffixes = SUFFIXES["csv"]
-
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        # The limit is global to the csv module, so it is never lowered.
-        csv.field_size_limit(max(csv.field_size_limit(), options.max_bytes))
-        with _open_lines(source, newline="") as lines:
-            delimiter = _delimiter(lines.read(SAMPLE_CHARS))
-            names, cells = _table(lines, source, limit=options.max_bytes, delimiter=delimiter)
-            # Here, so that a column that does not exist fails once, not for every row.
-            columns = resolve_columns(options.columns, names, source=source)
-            untyped = [name for name in columns.metadata or () if name not in columns.types]
-            types: dict[str, ColumnType] = {}
-            if columns.detect_types and untyped:  # from all rows: any of them may hold a text
-                rows = (row for _, row in cells if not isinstance(row, ReadError))
-                types = detect_types(rows, names, columns=untyped)
-                _, cells = _table(lines, source, limit=options.max_bytes, delimiter=delimiter)
-            mapper = RowMapper(source, options=options, types=types)
-            number = 0
-            for number, (line, row) in enumerate(cells, start=1):
-                if isinstance(row, ReadError):
-                    yield row
-                elif len(row) > len(names):
-                    reason = f"line {line} has {len(row)} cells for {len(names)} columns"
-                    yield CorruptSourceError(source.label, reason)
-                else:
-                    values = dict.fromkeys(names, "") | dict(zip(names, row, strict=False))
-                    yield mapper.document(values, number=number, line=line)
-        if not number:
-            raise EmptySourceError(
-                source.label, "no rows below the header row; add rows or leave it out"
-            )
+    # The limit is global to the csv module, so it is never lowered.
+    csv.field_size_limit(max(csv.field_size_limit(), options.max_bytes))
+    with _open_lines(source, newline="") as lines:
+        delimiter = _delimiter(lines.read(SAMPLE_CHARS))
+        names, cells = _table(lines, source, limit=options.max_bytes, delimiter=delimiter)
+        # Here, so that a column that does not exist fails once, not for every row.
+        columns = _resolve_columns(options.columns, names, source=source)
+        untyped = [name for name in columns.metadata or () if name not in columns.types]
+        types: dict[str, ColumnType] = {}
+        if columns.detect_types and untyped:  # from all rows: any of them may hold a text
+            rows = (row for _, row in cells if not isinstance(row, ReadError))
+            types = detect_types(rows, names, columns=untyped)
+            _, cells = _table(lines, source, limit=options.max_bytes, delimiter=delimiter)
+        mapper = _RowMapper(source, options, {**types, **columns.types})
+        number = 0
+        for number, (line, row) in enumerate(cells, start=1):
+            if isinstance(row, ReadError):
+                yield row
+            elif len(row) > len(names):
+                reason = f"line {line} has {len(row)} cells for {len(names)} columns"
+                yield CorruptSourceError(source.label, reason)
+            else:
+                values = dict.fromkeys(names, "") | dict(zip(names, row, strict=False))
+                yield mapper.document(values, number=number, line=line)
+    if not number:
+        reason = "no rows below the header row; add rows or leave it out"
+        raise EmptySourceError(source.label, reason)
 
 
 Cells = Iterator[tuple[int, list[str] | ReadError]]
@@ -272,11 +251,10 @@ def _table(lines: TextIO, source: Source, *, limit: int, delimiter: str) -> tupl
     """
     lines.seek(0)
     cells = _cells(_bounded_lines(lines, source, limit=limit), source, delimiter=delimiter)
-    _, header = next(cells, (0, None))
+    empty = EmptySourceError(source.label, "no rows in it; leave it out")
+    _, header = next(cells, (0, empty))
     if isinstance(header, ReadError):
         raise header
-    if header is None:
-        raise EmptySourceError(source.label, "no rows in it; leave it out")
     names: dict[str, None] = {}
     for number, cell in enumerate(header, start=1):
         name = cell.strip() or f"column {number}"
@@ -312,59 +290,50 @@ def _delimiter(sample: str) -> str:
     return max(DELIMITERS, key=agreement)
 
 
-class JsonlReader:
-    """Reads JSON Lines files of any size, line by line; each object is a document.
+@reader("jsonl", kind=ROW)
+def read_jsonl(source: Source, *, options: ReadOptions) -> Results:
+    """Read JSON Lines files of any size, line by line; each object is a document.
 
     `ReadOptions.columns` maps keys to fields. Blank lines are skipped. A line that isn't a JSON
     object is yielded as an error with its line number.
     """
-
-    kind = KIND
-    suffixes = SUFFIXES["jsonl"]
-
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        rows = RowMapper(source, options=options)
-        number = 0
-        with _open_lines(source, newline=None) as lines:
-            bounded = _bounded_lines(lines, source, limit=options.max_bytes)
-            for line, text in enumerate(bounded, start=1):
-                if not text.strip():
-                    continue
-                number += 1
-                try:
-                    values = json.loads(text, parse_constant=_refuse_constant)
-                except (ValueError, RecursionError) as exc:
-                    reason = f"line {line} is not valid JSON ({exc})"
-                    yield CorruptSourceError(source.label, reason)
-                    continue
-                if isinstance(values, dict):
-                    yield rows.document(values, number=number, line=line)
-                else:
-                    reason = f"line {line} holds a {type(values).__name__}, not an object"
-                    yield CorruptSourceError(source.label, reason)
-        if not number:
-            raise EmptySourceError(source.label, "no rows in it; leave it out")
+    rows = _RowMapper(source, options, options.columns.types)
+    number = 0
+    with _open_lines(source, newline=None) as lines:
+        bounded = _bounded_lines(lines, source, limit=options.max_bytes)
+        for line, text in enumerate(bounded, start=1):
+            if not text.strip():
+                continue
+            number += 1
+            problem = ""
+            try:
+                values = json.loads(text, parse_constant=_refuse_constant)
+                if not isinstance(values, dict):
+                    problem = f"holds a {type(values).__name__}, not an object"
+            except (ValueError, RecursionError) as exc:
+                problem = f"is not valid JSON ({exc})"
+            if problem:
+                yield CorruptSourceError(source.label, f"line {line} {problem}")
+            else:
+                yield rows.document(values, number=number, line=line)
+    if not number:
+        raise EmptySourceError(source.label, "no rows in it; leave it out")
 
 
-class JsonReader:
-    """Reads exports: an array of objects, alone or beside a few values, is a document per object.
+@reader("json", kind=ROW)
+def read_json(source: Source, *, options: ReadOptions) -> Results:
+    """Read exports: an array of objects, alone or beside a few values, is a document per object.
 
     Any other JSON is read as code.
     """
+    if not (records := _records(source.read(limit=options.max_bytes))):
+        from lagotto.readers.plain import read_code
 
-    kind = KIND
-    suffixes = SUFFIXES["json"]
-
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        records = _records(source.read(limit=options.max_bytes))
-        if not records:
-            from lagotto.readers.plain import CodeReader
-
-            yield from CodeReader().read(source, options=options)
-            return
-        rows = RowMapper(source, options=options, unit="record")
-        for number, values in enumerate(records, start=1):
-            yield rows.document(values, number=number, line=number)
+        yield from read_code().read(source, options=options)
+        return
+    rows = _RowMapper(source, options, options.columns.types, unit="record")
+    for number, values in enumerate(records, start=1):
+        yield rows.document(values, number=number, line=number)
 
 
 def _records(data: bytes) -> list[dict[str, object]]:

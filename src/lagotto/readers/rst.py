@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from lagotto.documents import Block, BlockKind, storable
-from lagotto.readers.base import Draft, HeadingMark, Source, one_line, parse_iso_date, sections
+from lagotto.readers.base import Draft, HeadingMark, Source, one_line, parse_date, sections
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import FormatReader
+from lagotto.readers.formats import draft_reader
 from lagotto.readers.markdown import Lines
 
 ADORNMENT = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
@@ -24,29 +24,25 @@ REFERENCE = re.compile(r"`([^`<]*)<[^`>]*>`_{1,2}")
 RULES = re.compile(r"(?<!=)=++(?: ++=++)++ *+")
 
 
-class RstReader(FormatReader):
-    """Reads sections, tables, lists and literal blocks; nothing is included or expanded.
+@draft_reader("rst")
+def read_rst(source: Source, limit: int) -> Draft:
+    """Read sections, tables, lists and literal blocks; nothing is included or expanded.
 
     The level of a section is that of its adornment, in the order in which adornments appear.
     Fields below the title (author, date) are metadata.
     """
-
-    kind = "rst"
-
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        text = storable(decode(source.read(limit=limit)))
-        lines = text.split("\n")
-        spans = Lines(text)
-        fields = _fields(lines)
-        return Draft(
-            kind=self.kind,
-            text=text,
-            headings=sections(list(_marks(lines, spans)), end=len(text)),
-            blocks=tuple(_blocks(lines, spans)),
-            title=fields.pop("title", None),
-            metadata={name: text for name, text in fields.items() if name in ("author", "version")},
-            created_at=parse_iso_date(fields.get("date")),
-        )
+    text = storable(decode(source.read(limit=limit)))
+    lines = text.split("\n")
+    spans = Lines(text)
+    fields = _fields(lines)
+    return Draft(
+        text=text,
+        headings=sections(list(_marks(lines, spans)), end=len(text)),
+        blocks=tuple(_blocks(lines, spans)),
+        title=fields.pop("title", None),
+        metadata={name: text for name, text in fields.items() if name in ("author", "version")},
+        created_at=parse_date(fields.get("date")),
+    )
 
 
 def _marks(lines: list[str], spans: Lines) -> Iterator[HeadingMark]:

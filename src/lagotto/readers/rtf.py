@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from lagotto.errors import CorruptSourceError
 from lagotto.readers.base import Draft, Source
-from lagotto.readers.formats import RTF_MAGIC, FormatReader
+from lagotto.readers.formats import RTF_MAGIC, draft_reader
 
 _BLANK_LINES = re.compile(r"\n{3,}")
 _TOKEN = re.compile(
@@ -31,16 +31,13 @@ _CHARACTERS = {
 _SYMBOLS = {"~": "\xa0", "_": "-", "\n": "\n\n", "\r": "\n\n", "\\": "\\", "{": "{", "}": "}"}
 
 
-class RtfReader(FormatReader):
-    """Reads an RTF file as plain text with its paragraphs."""
-
-    kind = "rtf"
-
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        data = source.read(limit=limit)
-        if data.strip() and not data.lstrip().startswith(RTF_MAGIC):
-            raise CorruptSourceError(source.label, "not an RTF file; give it another suffix")
-        return Draft(kind=self.kind, text=rtf_text(data))
+@draft_reader("rtf")
+def read_rtf(source: Source, limit: int) -> Draft:
+    """Read an RTF file as plain text with its paragraphs."""
+    data = source.read(limit=limit)
+    if data.strip() and not data.lstrip().startswith(RTF_MAGIC):
+        raise CorruptSourceError(source.label, "not an RTF file; give it another suffix")
+    return Draft(rtf_text(data))
 
 
 def rtf_text(data: bytes) -> str:

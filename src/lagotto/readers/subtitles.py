@@ -11,7 +11,7 @@ from lagotto.documents import storable
 from lagotto.errors import CorruptSourceError, EmptySourceError
 from lagotto.readers.base import GAP, Draft, HeadingMark, Source, one_line, sections
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import FormatReader
+from lagotto.readers.formats import draft_reader
 
 TIMING = re.compile(
     r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2})[.,]\d{1,3}[ \t]{1,9}-->[ \t]{1,9}"
@@ -34,26 +34,23 @@ class Cue(NamedTuple):
     lines: list[str]
 
 
-class SubtitleReader(FormatReader):
-    """Reads the text of the cues, without markup, numbers and timings.
+@draft_reader("subtitles")
+def read_subtitles(source: Source, limit: int) -> Draft:
+    """Read the text of the cues, without markup, numbers and timings.
 
     Every two minutes a section begins whose title is the time, such as `0:12:40`, so that a
     passage cites when it is said. A long pause begins a paragraph; `<v Ann>` becomes `Ann: `. A
     line that is repeated by the next cue, as rolling captions do, is there once.
     """
-
-    kind = "subtitles"
-
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        source_text = storable(decode(source.read(limit=limit)))
-        if not source_text.strip():
-            raise EmptySourceError(source.label, "empty file; leave it out")
-        cues = list(_cues(source_text))
-        if not cues and not source_text.lstrip("\ufeff").startswith("WEBVTT"):
-            raise CorruptSourceError(source.label, "no cue timings in it: neither SRT nor WebVTT")
-        text, marks = _joined(cues)
-        headings = sections(marks, end=len(text))
-        return Draft(kind=self.kind, text=text, headings=headings, title=source.stem)
+    source_text = storable(decode(source.read(limit=limit)))
+    if not source_text.strip():
+        raise EmptySourceError(source.label, "empty file; leave it out")
+    cues = list(_cues(source_text))
+    if not cues and not source_text.lstrip("\ufeff").startswith("WEBVTT"):
+        raise CorruptSourceError(source.label, "no cue timings in it: neither SRT nor WebVTT")
+    text, marks = _joined(cues)
+    headings = sections(marks, end=len(text))
+    return Draft(text=text, headings=headings, title=source.stem)
 
 
 def _cues(text: str) -> Iterator[Cue]:
@@ -61,8 +58,7 @@ def _cues(text: str) -> Iterator[Cue]:
     since_blank = 0
     skipping = False
     for line in text.split("\n"):
-        timing = TIMING.match(line.strip())
-        if timing:
+        if timing := TIMING.match(line.strip()):
             if cue is not None:
                 if since_blank == 1 and cue.lines:
                     cue.lines.pop()  # the number or name of this cue

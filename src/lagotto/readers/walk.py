@@ -6,7 +6,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -83,14 +82,8 @@ class SkipLog:
         self.unread = 0
         """Files that the walk selected, and that were skipped for what is in them."""
 
-    def add(
-        self, path: Path, reason: SkipReason, *, folder: bool = False, unread: bool = False
-    ) -> None:
-        """Note that a file, or a folder with all its files, is not read.
-
-        `unread` is a file that the walk selected.
-        """
-        self.unread += unread
+    def add(self, path: Path, reason: SkipReason, *, folder: bool = False) -> None:
+        """Note that a file, or a folder with all its files, is not read."""
         suffix = storable(path.suffix.lower()) or "without suffix"
         self._counts[suffix if reason == "unsupported" else reason] += 1
         self._folders += folder
@@ -107,20 +100,13 @@ class SkipLog:
         return Skipped(counts=dict(self._counts), folders=self._folders, files=tuple(self._files))
 
 
-_SECRETS = """
-*.pem *.ppk *.p12 *.pfx *.jks *.keystore *.kdbx *.env .env .env.* id_rsa id_dsa id_ecdsa id_ed25519
-.netrc _netrc .pgpass .htpasswd .npmrc .pypirc .git-credentials
-"""
-_LOCK_FILES = """
-*.lock package-lock.json npm-shrinkwrap.json pnpm-lock.yaml packages.lock.json gradle.lockfile
-go.sum bun.lockb
-"""
-_MINIFIED = "*.min.js *.min.mjs *.min.css *.js.map *.mjs.map *.css.map"
-BY_NAME: dict[SkipReason, list[str]] = {
-    "secret": _SECRETS.split(),
-    "lock file": _LOCK_FILES.split(),
-    "minified": _MINIFIED.split(),
-    "unsupported": ["*.svg"],  # text, but of drawings
+BY_NAME: dict[SkipReason, str] = {
+    "secret": "*.pem *.ppk *.p12 *.pfx *.jks *.keystore *.kdbx *.env .env .env.* id_rsa id_dsa"
+    " id_ecdsa id_ed25519 .netrc _netrc .pgpass .htpasswd .npmrc .pypirc .git-credentials",
+    "lock file": "*.lock package-lock.json npm-shrinkwrap.json pnpm-lock.yaml packages.lock.json"
+    " gradle.lockfile go.sum bun.lockb",
+    "minified": "*.min.js *.min.mjs *.min.css *.js.map *.mjs.map *.css.map",
+    "unsupported": "*.svg",  # text, but of drawings
 }
 VENDORED = frozenset(
     {"node_modules", "bower_components", "jspm_packages", "site-packages", "third_party", "Pods"}
@@ -240,8 +226,7 @@ REPOSITORIES = frozenset({".git", ".hg", ".svn", ".bzr"})
 """The stores of version control, which are never read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """Selects files by glob.
 
     A pattern without a slash is matched against names (`*.md`, `drafts`), one with a slash against
@@ -265,36 +250,23 @@ def matches(parts: Sequence[str], pattern: str) -> bool:
     return match_segments(parts, segments)
 
 
-def walk(
-    root: Path, *, selection: Selection, skipped: SkipLog | None = None
-) -> Iterator[Path | ReadError]:
-    """Yield the files below `root`, sorted by path, and an error for each unreadable folder.
-
-    What is not selected is added to `skipped`. Links to folders are followed, but no folder is
-    entered twice. Files that vanish during the walk are yielded, so that reading them reports an
-    error.
-    """
-    return _Walk(root, selection, skipped or SkipLog()).files(root)
+_Entry = tuple[Path, tuple[str, ...], tuple[IgnoreFile, ...]]
+"""A path, its parts below the root, and the ignore files that count there, nearest last."""
 
 
-class _Entry(NamedTuple):
-    """A path, its parts below the root, and the ignore files that count there, nearest last."""
+class Walk:
+    """The files below `root`, sorted by path, and an error for each unreadable folder.
 
-    path: Path
-    parts: tuple[str, ...]
-    ignore: tuple[IgnoreFile, ...]
-
-
-class _Walk:
-    """One walk through a folder.
-
-    In a git repository the ignore files of the folders above `root` count too, up to the top of the
+    What is not selected is in `skipped`. Links to folders are followed, but no folder is entered
+    twice. Files that vanish during the walk are yielded, so that reading them reports an error. In
+    a git repository the ignore files of the folders above `root` count too, up to the top of the
     repository.
     """
 
-    def __init__(self, root: Path, selection: Selection, skipped: SkipLog) -> None:
+    def __init__(self, root: Path, selection: Selection) -> None:
+        self.root = root
+        self.skipped = SkipLog()
         self._selection = selection
-        self._skipped = skipped
         self._entered: set[tuple[int, int]] = set()
         absolute = Path(os.path.abspath(root))  # noqa: PTH100 links stay
         folders = (absolute, *absolute.parents)
@@ -306,43 +278,40 @@ class _Walk:
             for file in _load(top.joinpath(*self._above[:depth]), depth)
         )
 
-    def files(self, root: Path) -> Iterator[Path | ReadError]:
+    def __iter__(self) -> Iterator[Path | ReadError]:
         include = self._selection.include
-        waiting = [_Entry(root, (), self._inherited)]
+        waiting: list[_Entry] = [(self.root, (), self._inherited)]
         while waiting:
-            entry = waiting.pop()
-            path = entry.path
+            path, parts, ignore = waiting.pop()
             try:
                 if path.is_dir():
                     status = path.stat()
                     if (status.st_dev, status.st_ino) not in self._entered:
                         self._entered.add((status.st_dev, status.st_ino))
-                        waiting += self._inside(entry)
+                        waiting += self._inside((path, parts, ignore))
                 elif not path.exists() and not path.is_symlink():
                     yield path  # it has vanished
                 elif path.is_file():
-                    if not include or any(matches(entry.parts, pattern) for pattern in include):
+                    if not include or any(matches(parts, pattern) for pattern in include):
                         yield path
                     else:
-                        self._skipped.add(path, "excluded")
+                        self.skipped.add(path, "excluded")
             except OSError as exc:
                 yield ReadError(path.as_posix(), f"can't open the folder: {exc.strerror or exc}")
 
-    def _inside(self, folder: _Entry) -> Iterator[_Entry]:
+    def _inside(self, entry: _Entry) -> Iterator[_Entry]:
         """The entries of a folder that are not skipped, in reverse order for the stack."""
-        depth = len(self._above) + len(folder.parts)
-        ignore = (*folder.ignore, *_load(folder.path, depth))
-        with os.scandir(folder.path) as entries:
-            names = sorted((entry.name for entry in entries), reverse=True)
-        for name in names:
-            entry = _Entry(folder.path / name, (*folder.parts, name), ignore)
-            if belongs_to_base(entry.path):
+        folder, above, ignore = entry
+        ignore = (*ignore, *_load(folder, len(self._above) + len(above)))
+        for name in sorted((path.name for path in folder.iterdir()), reverse=True):
+            path = folder / name
+            if belongs_to_base(path):
                 continue  # not worth mentioning: most bases are beside their documents
-            reason = self._reason(entry)
-            if reason is None:
-                yield entry
+            inner = path, (*above, name), ignore
+            if reason := self._reason(inner):
+                self.skipped.add(path, reason, folder=path.is_dir())
             else:
-                self._skipped.add(entry.path, reason, folder=entry.path.is_dir())
+                yield inner
 
     def _reason(self, entry: _Entry) -> SkipReason | None:
         path, parts, ignore = entry
@@ -353,7 +322,7 @@ class _Walk:
         if self._selection.everything:
             return None
         folder = path.is_dir()
-        if unwanted := _unwanted_folder(path) if folder else _unwanted_name(path.name):
+        if unwanted := _unwanted_folder(path) if folder else _unwanted_name(path.name.lower()):
             return unwanted
         if path.name.startswith("."):
             return "hidden"
@@ -373,8 +342,7 @@ def _unwanted_folder(path: Path) -> SkipReason | None:
 
 
 def _unwanted_name(name: str) -> SkipReason | None:
-    folded = name.lower()
     for reason, patterns in BY_NAME.items():
-        if any(fnmatchcase(folded, pattern) for pattern in patterns):
+        if any(fnmatchcase(name, pattern) for pattern in patterns.split()):
             return reason
     return None

@@ -16,10 +16,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ from lagotto.documents import Record
 from lagotto.errors import ReadError, SourceTooLargeError
 from lagotto.models.http import without_credentials
 from lagotto.readers.base import Source
+from lagotto.readers.formats import MEDIA_TYPES
 
 if TYPE_CHECKING:
     import httpx
@@ -35,31 +36,7 @@ if TYPE_CHECKING:
 NAT64 = IPv6Network("64:ff9b::/96")
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 """All public addresses of IPv6; others lead to IPv4 addresses in disguise, or into a local site."""
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 HEADERS = {"User-Agent": "lagotto", "Accept": "text/html, */*;q=0.8"}
-OFFICE = "application/vnd.openxmlformats-officedocument"
-MEDIA_TYPES = {
-    "text/html": "html",
-    "application/xhtml+xml": "html",
-    "application/pdf": "pdf",
-    "text/markdown": "markdown",
-    "text/x-rst": "rst",
-    "text/csv": "csv",
-    "text/tab-separated-values": "csv",
-    "application/jsonl": "jsonl",
-    "application/x-ndjson": "jsonl",
-    "application/x-ipynb+json": "notebook",
-    "text/vtt": "subtitles",
-    "application/x-subrip": "subtitles",
-    f"{OFFICE}.wordprocessingml.document": "docx",
-    f"{OFFICE}.presentationml.presentation": "pptx",
-    f"{OFFICE}.spreadsheetml.sheet": "xlsx",
-    "application/vnd.oasis.opendocument.text": "odt",
-    "application/epub+zip": "epub",
-    "message/rfc822": "mail",
-    "application/mbox": "mailbox",
-}
-"""Readers by media type; other types are recognised by the suffix and the content."""
 
 
 class FetchLimits(Record):
@@ -89,28 +66,29 @@ def fetch(
     try:
         with (
             httpx.Client(trust_env=False, headers=HEADERS) as client,
-            _Deadline(label, limits.timeout) as deadline,
+            _Request(client, label, max_bytes, limits, interrupted) as request,
         ):
-            request = _Request(client, label, max_bytes, limits, deadline, interrupted)
             return request.source(httpx.URL(address))
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as exc:
         raise ReadError(label, f"can't fetch it ({exc or type(exc).__name__})") from exc
 
 
-class _Deadline:
-    """The time for all of an address; when it is over, its connections are shut down."""
+@dataclass(eq=False)
+class _Request(AbstractContextManager["_Request"]):
+    """The requests for one address; when its time is over, their connections are shut down."""
 
-    def __init__(self, label: str, seconds: float) -> None:
-        self._label = label
-        self._seconds = seconds
-        self._end = time.monotonic() + seconds
-        self._timer = threading.Timer(seconds, self._shut_down)
-        self._timer.daemon = True
+    client: httpx.Client
+    label: str
+    max_bytes: int
+    limits: FetchLimits
+    interrupted: Callable[[], bool]
+
+    def __post_init__(self) -> None:
+        self._end = time.monotonic() + self.limits.timeout
         self._connections: list[socket.socket] = []
-
-    def __enter__(self) -> Self:
+        self._timer = threading.Timer(self.limits.timeout, self._shut_down)
+        self._timer.daemon = True
         self._timer.start()
-        return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._timer.cancel()
@@ -118,48 +96,15 @@ class _Deadline:
         for connection in self._connections:
             connection.close()
         if error is not None and not isinstance(error, ReadError):
-            self.remaining()  # which it failed for, if it is over
-
-    def remaining(self) -> float:
-        remaining = self._end - time.monotonic()
-        if remaining <= 0:
-            raise ReadError(self._label, f"took more than {self._seconds:g} s")
-        return remaining
-
-    def watch(self, event: str, details: Mapping[str, Any]) -> None:
-        """Keep a duplicate of each new connection: the original may change hands, as by TLS."""
-        if event == "connection.connect_tcp.complete":
-            stream = details["return_value"].get_extra_info("socket")
-            self._connections.append(stream.dup())
-            self.remaining()
-
-    def _shut_down(self) -> None:
-        for connection in self._connections:
-            with suppress(OSError):  # closed by the other side
-                connection.shutdown(socket.SHUT_RDWR)
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """The requests for one address."""
-
-    client: httpx.Client
-    label: str
-    max_bytes: int
-    limits: FetchLimits
-    deadline: _Deadline
-    interrupted: Callable[[], bool]
+            self._remaining()  # which it failed for, if it is over
 
     def source(self, url: httpx.URL) -> Source:
         """Follow redirects to the content of an address."""
         for _ in range(self.limits.max_redirects + 1):
-            response = self._sent(url)
-            try:
-                if response.status_code not in REDIRECTS or "Location" not in response.headers:
+            with closing(self._sent(url)) as response:
+                if not response.has_redirect_location:
                     return self._read(response)
                 url = url.join(response.headers["Location"])
-            finally:
-                response.close()
         raise ReadError(self.label, f"more than {self.limits.max_redirects} redirects")
 
     def _sent(self, url: httpx.URL) -> httpx.Response:
@@ -169,21 +114,18 @@ class _Request:
         if url.scheme not in ("http", "https") or not url.host:
             raise ReadError(self.label, "only http:// and https:// addresses are read")
         if url.userinfo:
-            raise ReadError(
-                self.label, "addresses with a user name or password are not read; download it"
-            )
+            reason = "addresses with a user name or password are not read; download it"
+            raise ReadError(self.label, reason)
         port = url.port or (443 if url.scheme == "https" else 80)
         problem: httpx.TransportError | None = None
         for address in self._addresses(url.host, port):
+            sni = url.raw_host.decode("ascii")
             request = self.client.build_request(
                 "GET",
                 url.copy_with(host=address, fragment=None),
                 headers={"Host": url.netloc.decode("ascii")},
-                extensions={
-                    "sni_hostname": url.raw_host.decode("ascii"),
-                    "trace": self.deadline.watch,
-                },
-                timeout=self.deadline.remaining(),
+                extensions={"sni_hostname": sni, "trace": self._watch},
+                timeout=self._remaining(),
             )
             try:
                 return self.client.send(request, stream=True)
@@ -201,11 +143,8 @@ class _Request:
         private = [address for address in addresses if not is_public(address)]
         if private and not self.limits.allow_private:
             named = host if host == private[0] else f"{host} is {private[0]}, which"
-            raise ReadError(
-                self.label,
-                f"{named} is not a public address; allow private addresses (--allow-private) if "
-                "you trust it",
-            )
+            remedy = "allow private addresses (--allow-private) if you trust it"
+            raise ReadError(self.label, f"{named} is not a public address; {remedy}")
         return addresses
 
     def _read(self, response: httpx.Response) -> Source:
@@ -216,19 +155,36 @@ class _Request:
         for block in response.iter_bytes():
             data += block
             if len(data) > self.max_bytes:
-                raise SourceTooLargeError(
-                    self.label, f"larger than {self.max_bytes:,} bytes; raise max_bytes"
-                )
+                reason = f"larger than {self.max_bytes:,} bytes; raise max_bytes"
+                raise SourceTooLargeError(self.label, reason)
             if self.interrupted():
                 raise ReadError(self.label, "reading was interrupted")
-            self.deadline.remaining()
-        self.deadline.remaining()  # a connection that was shut down may look ended
+            self._remaining()
+        self._remaining()  # a connection that was shut down may look ended
         media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         return Source(
             name=self.label.partition("#")[0],
             data=_unicode(bytes(data), response) if media_type.startswith("text/") else bytes(data),
             format=MEDIA_TYPES.get(media_type),
         )
+
+    def _remaining(self) -> float:
+        remaining = self._end - time.monotonic()
+        if remaining <= 0:
+            raise ReadError(self.label, f"took more than {self.limits.timeout:g} s")
+        return remaining
+
+    def _watch(self, event: str, details: Mapping[str, Any]) -> None:
+        """Keep a duplicate of each new connection: the original may change hands, as by TLS."""
+        if event == "connection.connect_tcp.complete":
+            stream = details["return_value"].get_extra_info("socket")
+            self._connections.append(stream.dup())
+            self._remaining()
+
+    def _shut_down(self) -> None:
+        for connection in self._connections:
+            with suppress(OSError):  # closed by the other side
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 def _unicode(data: bytes, response: httpx.Response) -> bytes:

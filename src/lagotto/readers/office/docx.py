@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from lxml import etree
 
 from lagotto.readers.base import Draft, TextBuilder, add_item, one_line
-from lagotto.readers.office.package import (
-    Package,
-    PackageReader,
-    child,
-    children,
-    core_properties,
-    local_name,
-    small_number,
-    value,
-)
+from lagotto.readers.office import xml
+from lagotto.readers.office.package import Package, core_properties, package_reader
 
-WRAPPERS = frozenset({"sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag"})
-WITHOUT_TEXT = frozenset({"pPr", "rPr", "del", "moveFrom", "Fallback"})
-BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 DOCUMENT = re.compile(r"word/document\d*\.xml")
 STYLES = re.compile(r"word/styles\d*\.xml")
 HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
@@ -29,32 +17,27 @@ LIST = re.compile(r"list \w+ (\d)", re.IGNORECASE)
 LEVELS = range(9)
 
 
-class DocxReader(PackageReader):
-    """Reads the body with all tracked changes accepted.
+@package_reader("docx", noun="Word file")
+def read_docx(package: Package) -> Draft:
+    """Read the body with all tracked changes accepted.
 
     Headings are paragraphs with a heading style or outline level, lists are runs of numbered or
-    bulleted paragraphs. Headers, footers, footnotes and comments are left out. Only the needed
-    parts of the file are unpacked, within `max_bytes`.
+    bulleted paragraphs. Headers, footers, footnotes and comments are left out.
     """
-
-    kind = "docx"
-    noun = "Word file"
-
-    def draft_of(self, package: Package) -> Draft:
-        document = package.xml(package.require(DOCUMENT))
-        styles = Styles(package.xml(package.find(STYLES)))
-        builder = TextBuilder()
-        title = _render(child(document, "body"), styles, builder)
-        return builder.draft(self.kind, **core_properties(package, title=title))
+    document = package.xml(package.require(DOCUMENT))
+    styles = Styles(package.xml(package.find(STYLES)))
+    builder = TextBuilder()
+    title = _render(xml.child(document, "body"), styles, builder)
+    return builder.draft(**core_properties(package, title=title))
 
 
 def _render(body: etree._Element | None, styles: Styles, builder: TextBuilder) -> str | None:
     """Fill `builder` and return the first paragraph in the Title style."""
     title: str | None = None
     items: list[str] = []
-    for element in _inside(body, "p", "tbl"):
-        is_table = local_name(element) == "tbl"
-        text = "" if is_table else _text(element)
+    for element in xml.inside(body, "p", "tbl"):
+        is_table = xml.name_of(element) == "tbl"
+        text = "" if is_table else xml.run_text(element)
         settings, names = styles.of(element)
         level = _level(settings, names)
         depth = _depth(settings, names) if level is None else None
@@ -65,8 +48,8 @@ def _render(body: etree._Element | None, styles: Styles, builder: TextBuilder) -
             builder.items(items)
             items.clear()
         if is_table:
-            rows = _inside(element, "tr")
-            builder.table([_text(cell) for cell in _inside(row, "tc")] for row in rows)
+            rows = (xml.inside(row, "tc") for row in xml.inside(element, "tr"))
+            builder.table([xml.run_text(cell) for cell in row] for row in rows)
         elif level is not None:
             builder.heading(text, level=level)
         else:
@@ -76,53 +59,27 @@ def _render(body: etree._Element | None, styles: Styles, builder: TextBuilder) -
     return title
 
 
-def _inside(element: etree._Element | None, *names: str) -> Iterator[etree._Element]:
-    """Yield the children of these names, including those in content controls and insertions."""
-    for item in children(element, *names, *WRAPPERS):
-        if local_name(item) in WRAPPERS:
-            yield from _inside(item, *names)
-        else:
-            yield item
-
-
-def _text(element: etree._Element) -> str:
-    return "".join(_pieces(element))
-
-
-def _pieces(element: etree._Element) -> Iterator[str]:
-    for item in element:
-        name = local_name(item)
-        if name == "t":
-            yield item.text or ""
-        elif name in BREAKS:
-            yield BREAKS[name]
-        elif name not in WITHOUT_TEXT:
-            yield from _pieces(item)
-            if name == "p":
-                yield "\n"
-
-
 class Styles:
     """The paragraph styles of a document, with inheritance."""
 
     def __init__(self, root: etree._Element | None) -> None:
-        self._styles = {value(style, "styleId"): style for style in children(root, "style")}
+        self._styles = {xml.value(style, "styleId"): style for style in xml.children(root, "style")}
 
     def of(self, paragraph: etree._Element) -> tuple[list[etree._Element | None], list[str]]:
         """The settings of a paragraph, its style and the parents of that; the names of styles."""
-        own = child(paragraph, "pPr")
+        own = xml.child(paragraph, "pPr")
         styles: dict[str | None, etree._Element] = {}
-        style_id = value(child(own, "pStyle"))
+        style_id = xml.value(xml.child(own, "pStyle"))
         while style_id in self._styles and style_id not in styles:
             styles[style_id] = self._styles[style_id]
-            style_id = value(child(styles[style_id], "basedOn"))
-        names = [value(child(style, "name")) or "" for style in styles.values()]
-        return [own, *(child(style, "pPr") for style in styles.values())], names
+            style_id = xml.value(xml.child(styles[style_id], "basedOn"))
+        names = [xml.value(xml.child(style, "name")) or "" for style in styles.values()]
+        return [own, *(xml.child(style, "pPr") for style in styles.values())], names
 
 
 def _level(settings: list[etree._Element | None], names: list[str]) -> int | None:
     for item in settings:
-        outline = small_number(value(child(item, "outlineLvl")))
+        outline = xml.number(xml.value(xml.child(item, "outlineLvl")))
         if outline is not None:
             return outline + 1 if outline in LEVELS else None
     matches = (HEADING.fullmatch(name) for name in names)
@@ -131,11 +88,10 @@ def _level(settings: list[etree._Element | None], names: list[str]) -> int | Non
 
 def _depth(settings: list[etree._Element | None], names: list[str]) -> int | None:
     for item in settings:
-        numbering = child(item, "numPr")
-        if numbering is not None:
-            if value(child(numbering, "numId")) == "0":
+        if (numbering := xml.child(item, "numPr")) is not None:
+            if xml.value(xml.child(numbering, "numId")) == "0":
                 return None
             by_name = LIST.fullmatch(names[0]) if names else None
-            by_level = small_number(value(child(numbering, "ilvl"))) or 0
+            by_level = xml.number(xml.value(xml.child(numbering, "ilvl"))) or 0
             return by_level or (int(by_name[1]) - 1 if by_name else 0)
     return None

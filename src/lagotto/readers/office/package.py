@@ -6,8 +6,8 @@ import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from posixpath import dirname, join, normpath
 from re import Pattern
 from typing import Any, NamedTuple
@@ -21,65 +21,10 @@ from lagotto.errors import (
     SourceTooLargeError,
     UnsupportedFormatError,
 )
-from lagotto.readers.base import Draft, Source, one_line, parse_iso_date
-from lagotto.readers.formats import OLE_MAGIC, FormatReader
+from lagotto.readers.base import Draft, Source, one_line, parse_date
+from lagotto.readers.formats import OLE_MAGIC, ReaderFactory, draft_reader
 from lagotto.readers.language import language_code
-
-PARSING: dict[str, Any] = {
-    "resolve_entities": False,
-    "no_network": True,
-    "load_dtd": False,
-    "remove_comments": True,
-    "remove_pis": True,
-}
-"""Entities are not resolved and nothing is fetched."""
-
-
-def local_name(element: etree._Element) -> str:
-    """The tag without its namespace, which may be transitional or strict."""
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
-
-
-def children(element: etree._Element | None, *names: str) -> Iterator[etree._Element]:
-    """The child elements with these local names."""
-    return (item for item in (() if element is None else element) if local_name(item) in names)
-
-
-def child(element: etree._Element | None, *path: str) -> etree._Element | None:
-    """The first element along a path of local names."""
-    for name in path:
-        element = next(children(element, name), None)
-    return element
-
-
-def value(element: etree._Element | None, name: str = "val") -> str | None:
-    if element is None:
-        return None
-    texts = (text for key, text in element.items() if str(key).rpartition("}")[2] == name)
-    return next((str(text) for text in texts), None)
-
-
-def small_number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 8 else None
-
-
-class PackageReader(FormatReader):
-    """Reads one of the formats: a subclass makes the draft of an open package.
-
-    `noun` names the format in messages, such as `Word file`. Only the needed parts of a file are
-    unpacked.
-    """
-
-    noun: str
-
-    def draft(self, source: Source, *, limit: int) -> Draft:
-        with open_package(source, limit=limit, noun=self.noun) as package:
-            return self.draft_of(package)
-
-    def draft_of(self, package: Package) -> Draft:
-        """The text of a file, with its structure and properties."""
-        raise NotImplementedError
-
+from lagotto.readers.office import xml
 
 MAX_RATIO = 200
 SMALL = 10_000_000
@@ -91,27 +36,38 @@ DAMAGE = (
 )
 
 
-@contextmanager
-def open_package(source: Source, *, limit: int, noun: str) -> Iterator[Package]:
-    """Open an archive; damage found while it is open is a CorruptSourceError."""
+def package_reader(
+    kind: str, *, noun: str
+) -> Callable[[Callable[[Package], Draft]], ReaderFactory]:
+    """Make a reader of a function that gives the draft of an open package.
+
+    `noun` names the format in messages, such as `Word file`. Only the needed parts of a file are
+    unpacked; damage found in them is a CorruptSourceError.
+    """
+    return lambda draft: draft_reader(kind)(partial(_draft, draft, noun))
+
+
+def _draft(draft: Callable[[Package], Draft], noun: str, source: Source, limit: int) -> Draft:
     head = source.head(len(OLE_MAGIC))
     if not head:
         raise EmptySourceError(source.label, "empty file; leave it out")
     if head == OLE_MAGIC:
         if "EncryptedPackage".encode("utf-16-le") in source.read(limit=limit):
-            raise EncryptedSourceError(
-                source.label, f"password-protected {noun}; save it without a password"
-            )
-        raise UnsupportedFormatError(
-            source.label, "old binary Office format; save it as .docx, .pptx or .xlsx"
-        )
+            raise locked(source, noun)
+        reason = "old binary Office format; save it as .docx, .pptx or .xlsx"
+        raise UnsupportedFormatError(source.label, reason)
     try:
         with source.open() as stream, zipfile.ZipFile(stream) as archive:
-            yield Package(archive, source, limit=limit, noun=noun)
+            return draft(Package(archive, source, limit=limit, noun=noun))
     except etree.XMLSyntaxError as exc:
         raise CorruptSourceError(source.label, f"damaged XML in this {noun} ({exc})") from exc
     except DAMAGE as exc:
         raise CorruptSourceError(source.label, f"damaged or truncated {noun} ({exc})") from exc
+
+
+def locked(source: Source, noun: str) -> EncryptedSourceError:
+    reason = f"password-protected {noun}; save it without a password"
+    return EncryptedSourceError(source.label, reason)
 
 
 class Relation(NamedTuple):
@@ -128,7 +84,7 @@ class Package:
         self.source = source
         self.limit = limit
         self._archive = archive
-        self._noun = noun
+        self.noun = noun
         self._unpacked = 0
 
     def find(self, name: Pattern[str]) -> str | None:
@@ -138,7 +94,7 @@ class Package:
         """The name of a part without which this is not a file of its format."""
         path = self.find(name) if isinstance(name, Pattern) else name
         if path is None or path not in self._archive.NameToInfo:
-            raise CorruptSourceError(self.source.label, f"zip file with no {self._noun} in it")
+            raise CorruptSourceError(self.source.label, f"zip file with no {self.noun} in it")
         return path
 
     def read(self, name: str | None) -> bytes:
@@ -147,9 +103,7 @@ class Package:
         if part is None:
             return b""
         if part.flag_bits & 1:
-            raise EncryptedSourceError(
-                self.source.label, "password-protected zip file; save it without a password"
-            )
+            raise locked(self.source, "zip file")
         self._unpacked += part.file_size
         bomb = part.file_size > SMALL and part.file_size > MAX_RATIO * part.compress_size
         self.check_size(self._unpacked, bomb=bomb)
@@ -162,27 +116,25 @@ class Package:
     def check_size(self, size: int, *, bomb: bool = False) -> None:
         """SourceTooLargeError if what is unpacked, or the text made of it, takes too much."""
         if bomb or size > self.limit:
-            raise SourceTooLargeError(
-                self.source.label,
-                f"unpacks to {size:,} bytes; the limits are {self.limit:,} bytes (max_bytes) and "
-                f"{MAX_RATIO} times the packed size",
-            )
+            limits = f"{self.limit:,} bytes (max_bytes) and {MAX_RATIO} times the packed size"
+            reason = f"unpacks to {size:,} bytes; the limits are {limits}"
+            raise SourceTooLargeError(self.source.label, reason)
 
     def xml(self, name: str | None) -> etree._Element | None:
-        parser = etree.XMLParser(**PARSING)
         data = self.read(name)
-        return etree.fromstring(data, parser) if data else None
+        return etree.fromstring(data, etree.XMLParser(**xml.PARSING)) if data else None
 
     def relations(self, part: str) -> dict[str, Relation]:
         """The parts that an Office Open XML part refers to, by id."""
         folder, _, name = part.rpartition("/")
         root = self.xml(join(folder, "_rels", f"{name}.rels"))
         relations = {}
-        for item in children(root, "Relationship"):
-            target, kind = value(item, "Target"), value(item, "Type")
-            if target and value(item, "TargetMode") != "External":
+        for item in xml.children(root, "Relationship"):
+            target, kind = xml.value(item, "Target"), xml.value(item, "Type")
+            if target and xml.value(item, "TargetMode") != "External":
                 path = normpath(join("/", dirname(part), target)).lstrip("/")
-                relations[value(item, "Id") or ""] = Relation(path, (kind or "").rpartition("/")[2])
+                kind = (kind or "").rpartition("/")[2]
+                relations[xml.value(item, "Id") or ""] = Relation(path, kind)
         return relations
 
 
@@ -221,7 +173,7 @@ class Properties:
         self._texts: dict[str, list[str]] = {}
         for item in () if root is None else root:
             if text := one_line(item.text or ""):
-                self._texts.setdefault(local_name(item), []).append(text)
+                self._texts.setdefault(xml.name_of(item), []).append(text)
 
     def first(self, name: str) -> str | None:
         return self._texts.get(name, [None])[0]
@@ -235,7 +187,7 @@ class Properties:
             "title": self.first("title"),
             "summary": self.first("description"),
             "language": language_code(self.first("language")),
-            "created_at": parse_iso_date(self.first(created)),
-            "updated_at": parse_iso_date(self.first(updated)),
+            "created_at": parse_date(self.first(created)),
+            "updated_at": parse_date(self.first(updated)),
             "metadata": {name: text for name, text in metadata.items() if text},
         }

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import reduce
 from io import BytesIO
+from typing import NamedTuple
 
 from lxml import etree
 
 from lagotto.readers.base import CELL, Draft, TextBuilder, one_line
-from lagotto.readers.office.package import (
-    PARSING,
-    Package,
-    PackageReader,
-    child,
-    children,
-    core_properties,
-    related,
-    small_number,
-    value,
-)
+from lagotto.readers.office import xml
+from lagotto.readers.office.package import Package, core_properties, package_reader, related
 
 WORKBOOK = re.compile(r"xl/workbook\d*\.xml")
 COLUMN = re.compile(r"[A-Z]{1,3}")
@@ -33,37 +26,33 @@ LAST_DAY = 2_958_466
 """The first serial number after 9999-12-31."""
 
 
-class XlsxReader(PackageReader):
-    """Reads all sheets, hidden ones included, as shown: results of formulas, dates as ISO 8601.
+@package_reader("xlsx", noun="Excel file")
+def read_xlsx(package: Package) -> Draft:
+    """Read all sheets, hidden ones included, as shown: results of formulas, dates as ISO 8601.
 
     A sheet is a section with a table; columns and rows without any value are left out. Charts,
     comments and number formats other than dates are ignored.
     """
-
-    kind = "xlsx"
-    noun = "Excel file"
-
-    def draft_of(self, package: Package) -> Draft:
-        main = package.require(WORKBOOK)
-        relations = package.relations(main)
-        parts = {relation.kind: relation.part for relation in relations.values()}
-        workbook, texts = package.xml(main), package.xml(parts.get("sharedStrings"))
-        cells = Cells(
-            texts=[one_line(_rich_text(item)) for item in children(texts, "si")],
-            dates=_date_styles(package.xml(parts.get("styles"))),
-            since_1904=value(child(workbook, "workbookPr"), "date1904") in ("1", "true"),
-        )
-        builder = TextBuilder()
-        sheets = children(child(workbook, "sheets"), "sheet")
-        for sheet, relation in related(relations, sheets):
-            if relation.kind == "worksheet":
-                rows, numbers = _table(package, relation.part, cells, used=builder.length)
-                if numbers:
-                    builder.heading(value(sheet, "name") or "", level=1)
-                    builder.table(rows, numbers=numbers)
-        # not the name of the first sheet
-        fields = core_properties(package, title=package.source.stem)
-        return builder.draft(self.kind, **fields)
+    main = package.require(WORKBOOK)
+    relations = package.relations(main)
+    parts = {relation.kind: relation.part for relation in relations.values()}
+    workbook, texts = package.xml(main), package.xml(parts.get("sharedStrings"))
+    cells = Cells(
+        texts=[one_line(xml.run_text(item)) for item in xml.children(texts, "si")],
+        dates=_date_styles(package.xml(parts.get("styles"))),
+        since_1904=xml.value(xml.child(workbook, "workbookPr"), "date1904") in ("1", "true"),
+    )
+    builder = TextBuilder()
+    sheets = xml.children(xml.child(workbook, "sheets"), "sheet")
+    for sheet, relation in related(relations, sheets):
+        if relation.kind == "worksheet":
+            rows, numbers = _table(package, relation.part, cells, used=builder.length)
+            if numbers:
+                builder.heading(xml.value(sheet, "name") or "", level=1)
+                builder.table(rows, numbers=numbers)
+    # not the name of the first sheet
+    fields = core_properties(package, title=package.source.stem)
+    return builder.draft(**fields)
 
 
 def _table(
@@ -79,8 +68,8 @@ def _table(
     numbers: list[int] = []
     columns: set[int] = set()
     number, size = 0, used
-    for _, row in etree.iterparse(BytesIO(data), tag="{*}row", **PARSING) if data else ():
-        number = max(small_number(value(row, "r")) or 0, number + 1)
+    for _, row in etree.iterparse(BytesIO(data), tag="{*}row", **xml.PARSING) if data else ():
+        number = max(xml.number(xml.value(row, "r")) or 0, number + 1)
         if texts := cells.of_row(row):
             rows.append(texts)
             numbers.append(number)
@@ -94,8 +83,7 @@ def _table(
     return ([row.get(column, "") for column in ordered] for row in rows), numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(NamedTuple):
     """Turns the cells of rows into texts."""
 
     texts: list[str]
@@ -106,34 +94,32 @@ class Cells:
         """The cells that are not blank, by column from 0."""
         texts = {}
         column = -1
-        for cell in children(row, "c"):
-            column = _column(value(cell, "r"), default=column + 1)
+        for cell in xml.children(row, "c"):
+            column = _column(xml.value(cell, "r"), default=column + 1)
             if text := one_line(self._text(cell)):
                 texts[column] = text
         return texts
 
     def _text(self, cell: etree._Element) -> str:
-        kind = value(cell, "t") or "n"
+        kind = xml.value(cell, "t") or "n"
         if kind == "inlineStr":
-            return _rich_text(child(cell, "is"))
-        stored = child(cell, "v")
+            return xml.run_text(xml.child(cell, "is"))
+        stored = xml.child(cell, "v")
         text = (stored.text or "").strip() if stored is not None else ""
         if kind == "s":
-            index = small_number(text)
+            index = xml.number(text)
             return self.texts[index] if index is not None and index < len(self.texts) else ""
         if kind == "b":
             return {"1": "TRUE", "0": "FALSE"}.get(text, text)
-        if kind != "n":
-            return text
-        if small_number(value(cell, "s")) in self.dates:
-            return self._date(text) or text
-        return _plain_number(text)
+        if kind == "n":
+            with suppress(ValueError):
+                if xml.number(xml.value(cell, "s")) in self.dates:
+                    return self._date(float(text)) or text
+                if "." in text or "E" in text:  # without the noise of 0.30000000000000004
+                    return f"{float(text):.15g}"
+        return text
 
-    def _date(self, text: str) -> str | None:
-        try:
-            days = float(text)
-        except ValueError:
-            return None
+    def _date(self, days: float) -> str | None:
         if not 0 <= days < LAST_DAY:
             return None
         seconds = round(days * 86_400)
@@ -144,46 +130,19 @@ class Cells:
         return moment.date().isoformat() if seconds % 86_400 == 0 else moment.isoformat(sep=" ")
 
 
-def _plain_number(text: str) -> str:
-    """A number without the binary noise that files hold, such as 0.30000000000000004."""
-    if "." not in text and "E" not in text:
-        return text
-    try:
-        return f"{float(text):.15g}"
-    except ValueError:
-        return text
-
-
 def _column(reference: str | None, *, default: int) -> int:
     """The column of a reference such as `AB7`, from 0."""
-    match = COLUMN.match(reference or "")
-    if match is None:
+    if (match := COLUMN.match(reference or "")) is None:
         return default
-    index = 0
-    for letter in match[0]:
-        index = index * 26 + ord(letter) - ord("A") + 1
-    return index - 1
-
-
-def _rich_text(item: etree._Element | None) -> str:
-    """The text of all runs, without the readings of Japanese words."""
-    pieces = []
-    for part in children(item, "t", "r"):
-        text = part if part.tag == "t" or part.tag.endswith("}t") else child(part, "t")
-        pieces.append((text.text or "") if text is not None else "")
-    return "".join(pieces)
+    return reduce(lambda index, letter: index * 26 + ord(letter) - ord("@"), match[0], 0) - 1
 
 
 def _date_styles(root: etree._Element | None) -> set[int]:
-    own = {
-        small_number(value(item, "numFmtId")): _shows_date(value(item, "formatCode") or "")
-        for item in children(child(root, "numFmts"), "numFmt")
-    }
-    styles = children(child(root, "cellXfs"), "xf")
-    codes = [small_number(value(style, "numFmtId")) for style in styles]
+    own: dict[int | None, bool] = {}
+    for item in xml.children(xml.child(root, "numFmts"), "numFmt"):
+        pattern = LITERAL.sub("", (xml.value(item, "formatCode") or "").split(";")[0]).lower()
+        shows_date = any(letter in pattern for letter in "ymdhs") and "general" not in pattern
+        own[xml.number(xml.value(item, "numFmtId"))] = shows_date
+    styles = xml.children(xml.child(root, "cellXfs"), "xf")
+    codes = [xml.number(xml.value(style, "numFmtId")) for style in styles]
     return {index for index, code in enumerate(codes) if own.get(code, code in DATE_FORMATS)}
-
-
-def _shows_date(code: str) -> bool:
-    pattern = LITERAL.sub("", code.split(";")[0]).lower()
-    return any(letter in pattern for letter in "ymdhs") and "general" not in pattern
