@@ -71,10 +71,14 @@ def test_rows_have_their_number_and_a_found_id_is_only_a_reference() -> None:
     assert own.metadata == {"row": "seat 12"}
 
 
-def test_without_a_text_column_all_texts_are_taken() -> None:
-    [document] = documents('{"name": "Tom", "colour": "grey", "age": 3, "note": " "}', "jsonl")
-    assert (document.text, document.title) == ("colour: grey", "Tom")
-    assert document.metadata == {"row": 1, "colour": "grey", "age": 3, "note": " "}
+def test_without_a_text_column_all_values_are_taken() -> None:
+    """Numbers answer questions too: in CSV they are texts anyway."""
+    row = '{"name": "Tom", "colour": "grey", "age": 3, "note": " ", "tags": ["a", 1, "b"]}'
+    [document] = documents(row, "jsonl")
+    assert (document.text, document.title) == ("colour: grey\nage: 3\ntags: a, b", "Tom")
+    assert document.metadata["age"] == 3
+    [document] = documents('{"name": "x", "ok": true, "of": {"a": 1}, "vector": [0.1, 2]}', "jsonl")
+    assert document.text == "ok: true"
 
 
 def test_a_row_may_be_only_a_title() -> None:

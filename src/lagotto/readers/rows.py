@@ -176,11 +176,19 @@ def _row_text(values: Mapping[str, object], columns: Columns) -> str:
     if columns.text:
         texts = (_as_text(values[name]).strip() for name in columns.text)
         return "\n\n".join(text for text in texts if text)
+    lines = ((name, _short_text(value).strip()) for name, value in values.items())
     return "\n".join(
-        f"{name}: {value.strip()}"
-        for name, value in values.items()
-        if name not in (columns.id, columns.title) and isinstance(value, str) and value.strip()
+        f"{name}: {text}"
+        for name, text in lines
+        if text and name not in (columns.id, columns.title)
     )
+
+
+def _short_text(value: object) -> str:
+    """A value as a text for one line: nothing of what is nested or, as vectors are, all numbers."""
+    if isinstance(value, list):
+        return ", ".join(item for item in value if isinstance(item, str))
+    return "" if isinstance(value, dict) else _as_text(value)
 
 
 def _resolve_columns(columns: Columns, names: Sequence[str], *, source: Source) -> Columns:

@@ -25,7 +25,7 @@ class Tuning:
     exact_rows: int = 20_000
     candidates: int = 600
     per_hit: int = 2
-    rows_per_candidate: int = 400
+    rows_per_candidate: int = 250
     uncompacted_rows: int = 2_000
 
     def candidates_for(self, k: int, *, rows: int) -> int:
