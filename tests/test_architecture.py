@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import lagotto
+from lagotto._internal.registry import Registry
+from lagotto.chunkers import CHUNKERS
+from lagotto.embedders import EMBEDDERS
+from lagotto.indexes.registry import TEXT_INDEXES, VECTOR_INDEXES
+from lagotto.readers.formats import READERS
+from lagotto.rerankers.base import RERANKERS
+from lagotto.stores.registry import STORES
 
 PACKAGE = Path(lagotto.__file__).parent
 ROOT = Path(__file__).parent.parent
@@ -49,3 +59,23 @@ def test_every_module_in_the_text_exists() -> None:
     assert [
         name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("family", "group"),
+    [
+        (READERS, "lagotto.readers"),
+        (CHUNKERS, "lagotto.chunkers"),
+        (EMBEDDERS, "lagotto.embedders"),
+        (RERANKERS, "lagotto.rerankers"),
+        (TEXT_INDEXES, "lagotto.text_indexes"),
+        (VECTOR_INDEXES, "lagotto.vector_indexes"),
+        (STORES, "lagotto.stores"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_other_packages_add_to_the_family_under_the_documented_group(
+    family: Registry[Any], group: str
+) -> None:
+    assert family.group == group
+    assert f"`{group}`" in PAGE

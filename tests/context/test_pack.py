@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,13 @@ ROLE_ORDER = ContextPrefs(select="roles")
 
 def roles(pack: ContextPack) -> list[str]:
     return [chunk.role for chunk in pack.selected_chunks]
+
+
+@pytest.mark.parametrize("setting", sorted(ALONE.model_fields_set | {"min_primary_hits_to_keep"}))
+def test_a_setting_of_roles_selects_by_roles(setting: str) -> None:
+    default = getattr(ContextPrefs(), setting)
+    assert ContextPrefs.model_validate({setting: default}).by_roles
+    assert not ContextPrefs.model_validate({setting: default, "select": "worth"}).by_roles
 
 
 def test_the_defaults_are_those_of_the_reference_design() -> None:
