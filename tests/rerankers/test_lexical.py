@@ -22,10 +22,12 @@ from lagotto.rerankers.lexical import (
     WINDOW,
     LexicalReranker,
     LinearWeights,
+    Matches,
     MaxSimReranker,
     OverlapReranker,
     ScoreReranker,
     _best_window,
+    idf_weights,
     learned_weights,
     lexical_features,
     match,
@@ -332,3 +334,11 @@ async def test_with_the_embedder_that_comes_with_lagotto() -> None:
     vectors: Vectors = await embedder.embed(["still open"], role="query")
     assert len(vectors) == 1
     await embedder.close()
+
+
+def test_a_word_that_fewer_candidates_hold_weighs_more() -> None:
+    # 1 + ln((3 candidates + 1) / (those that hold it + 1))
+    words = {"oak": 0, "soil": 1}
+    matches = [Matches(("oak", "soil"), words, (), (), frozenset(held)) for held in ({0}, {0}, ())]
+    for weights in idf_weights(matches):
+        assert weights == pytest.approx([1 + np.log(4 / 3), 1 + np.log(4)])

@@ -123,3 +123,20 @@ def test_rows_and_items_are_those_of_the_section(tmp_path: Path, query: str, loc
         assert anchors.get("items") == hit.item_range
         (citation,) = kb.context(query, fill=True).citations
         assert citation.label == kb.resolve(citation).label == "Doc: Log | Section: Log"
+
+
+@pytest.mark.parametrize(
+    ("text", "location"),
+    [
+        ("| animal | price |\n| --- | --- |\n| horse | 1 |\n", "Rows: 1-2"),
+        ("- faster zebras\n- slower horses\n- wild boars\n", "Items: 1-3"),
+    ],
+)
+def test_rows_and_items_of_a_chunk_without_sections(
+    tmp_path: Path, text: str, location: str
+) -> None:
+    (tmp_path / "log.md").write_text(text)
+    with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as kb:
+        kb.add(tmp_path / "log.md")
+        (hit,) = kb.retrieve("horse")
+        assert hit.citation == f"Doc: log | {location}"

@@ -68,3 +68,12 @@ async def test_chunks_of_other_generations(tmp_path: Path) -> None:
         assert "from before a rebuild" not in await found(store)
         run_sql(store.path, f"DELETE FROM setting WHERE name = '{NEXT}'")
         assert "note: there are 3 chunks from before a rebuild" in await found(store)
+
+
+@pytest.mark.parametrize("change", ["title = 'other'", "fingerprint = 'other'", "text = 'other'"])
+async def test_a_document_is_compared_with_its_hashes(tmp_path: Path, change: str) -> None:
+    async with sqlite_store(tmp_path / "kb.db") as store:
+        await store.write([await entry(Document(id="d", title="a", text="word " * 900))])
+        assert "hashes" not in await found(store)
+        run_sql(store.path, f"UPDATE document SET {change}")
+        assert "problem: documents are not what their hashes say: default/d" in await found(store)
