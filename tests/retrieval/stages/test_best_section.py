@@ -6,6 +6,7 @@ import pytest
 
 from lagotto import KnowledgeBase, RetrievalPrefs
 from lagotto.chunkers import CHUNKERS
+from lagotto.documents import Chunk
 from lagotto.retrieval.stages import best_section
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.chunkers.words import Words
@@ -125,18 +126,15 @@ def test_rows_and_items_are_those_of_the_section(tmp_path: Path, query: str, loc
         assert citation.label == kb.resolve(citation).label == "Doc: Log | Section: Log"
 
 
-@pytest.mark.parametrize(
-    ("text", "location"),
-    [
-        ("| animal | price |\n| --- | --- |\n| horse | 1 |\n", "Rows: 1-2"),
-        ("- faster zebras\n- slower horses\n- wild boars\n", "Items: 1-3"),
-    ],
-)
-def test_rows_and_items_of_a_chunk_without_sections(
-    tmp_path: Path, text: str, location: str
-) -> None:
-    (tmp_path / "log.md").write_text(text)
-    with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as kb:
-        kb.add(tmp_path / "log.md")
-        (hit,) = kb.retrieve("horse")
-        assert hit.citation == f"Doc: log | {location}"
+def test_a_chunk_without_sections_is_its_own() -> None:
+    place = {"heading_path": ("Prices",), "row_range": (1, 2), "item_range": (3, 4)}
+    text = {"start": 7, "end": 12, "text": "horse", "token_count": 1}
+    names = {
+        "id": "c",
+        "collection": "default",
+        "document_id": "d",
+        "chunker_id": "x",
+        "ordinal": 0,
+    }
+    chunk = Chunk.model_validate({**names, **text, **place})
+    assert best_section(chunk, "horse", language="en")._asdict() == {"start": 7, **place}
