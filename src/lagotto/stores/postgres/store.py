@@ -34,7 +34,7 @@ from lagotto.stores.sql import SCHEMA_VERSION, read, write
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.changelog import language_counts as read_language_counts
 from lagotto.stores.sql.checks import check_rows
-from lagotto.stores.sql.chunk_cache import SqlChunkCache
+from lagotto.stores.sql.chunk_cache import CACHE_TIMEOUT, SqlChunkCache
 from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
 from lagotto.stores.sql.filters import matching_names, paged_documents, read_matching_chunks
 from lagotto.stores.sql.generations import NEXT, SqlStaging, generation_configs
@@ -45,9 +45,6 @@ from lagotto.stores.sql.view import SqlView
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-CACHE_TIMEOUT = 0.05
-"""Seconds that a search waits for other writers before it gives up caching its chunks."""
 
 QUIET = 5.0  # seconds without a write after which the graph of vectors is built
 
@@ -282,11 +279,7 @@ class PostgresStore:
     async def update(
         self, documents: Sequence[Document], *, guard: base.WriteGuard | None = None
     ) -> None:
-        def change(connection: Connection) -> None:
-            write.check_guard(connection, guard, documents)
-            write.update_documents(connection, documents)
-            text_index.record_commit(connection)
-
+        change = partial(write.update_documents, documents=documents, guard=guard)
         names = {document.ref for document in documents}
         await self.change(change, None if self.remote.are_used else names)
 
@@ -371,7 +364,7 @@ class PostgresStore:
             await self.change(partial(write.mark_copy, source=source))
 
     def staging(self, config: base.BaseConfig) -> AbstractAsyncContextManager[PostgresStaging]:
-        return postgres_staging(self, config)
+        return PostgresStaging(self, config).begun()
 
     async def check(self) -> list[Finding]:
         own = await self._read(lambda connection: list(findings(connection, self.remote.choice)))
@@ -479,27 +472,6 @@ _DROP_POSTINGS = text("DELETE FROM posting WHERE segment = :number")
 _DROP_SEGMENT = text("DELETE FROM segment WHERE number = :number")
 
 
-@asynccontextmanager
-async def postgres_staging(
-    store: PostgresStore, config: base.BaseConfig
-) -> AsyncIterator[PostgresStaging]:
-    """The next generation of a base; the former one is deleted once it has been replaced."""
-    # holds the lock until it closes
-    async with database.single_connection(store.address, "AUTOCOMMIT") as connection:
-        if not await connection.scalar(_ONE_REBUILDER):
-            raise StoreBusyError(
-                f"another process is rebuilding {store.location}; wait until it has finished"
-            )
-        staging = PostgresStaging(store, config)
-        await staging.prepare()
-        try:
-            yield staging
-        finally:
-            await in_thread(staging.indexes.close)
-            if staging.switched:
-                await staging.drop_former()
-
-
 class PostgresStaging(SqlStaging):
     """A Staging for PostgresStore: with postings and a graph in tables, or indexes elsewhere."""
 
@@ -509,6 +481,12 @@ class PostgresStaging(SqlStaging):
         super().__init__(store, config, ask=store.ask, change=store.change)
         self._base = store
         self.indexes = store.remote.open_for(config)
+
+    @asynccontextmanager
+    async def locked(self) -> AsyncIterator[bool]:
+        # holds the lock until it closes
+        async with database.single_connection(self._base.address, "AUTOCOMMIT") as connection:
+            yield bool(await connection.scalar(_ONE_REBUILDER))
 
     async def prepare(self) -> None:
         await super().prepare()

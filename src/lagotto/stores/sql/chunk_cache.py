@@ -33,6 +33,9 @@ FORMAT = 5
 """Increased whenever the row format changes, or a default of Chunk; rows of another one fail their
 checksum."""
 
+CACHE_TIMEOUT = 0.05
+"""Seconds that a search waits for other writers before it does without caching its chunks."""
+
 IN_KEY = {"collection", "document_id", "chunker_id", "text"}
 """The fields of a chunk that are not kept: the key of its set has them, or its document."""
 

@@ -202,12 +202,15 @@ FROM chunk WHERE document_key IN (:keys key)
 """)
 
 
-def update_documents(connection: WriteConnection, documents: Sequence[Document]) -> None:
+def update_documents(
+    connection: WriteConnection, documents: Sequence[Document], guard: WriteGuard | None = None
+) -> None:
     """Store other metadata for documents whose chunks stay as they are.
 
     One that another process has removed or given other content (or another language, which other
     terms come from) is left alone, as if that had happened a moment later.
     """
+    check_guard(connection, guard, documents)
     keys = read.document_keys(connection, documents)
     updated: list[int] = []
     for document in documents:
@@ -222,6 +225,7 @@ def update_documents(connection: WriteConnection, documents: Sequence[Document])
     changes = zip(numbers, updated, strict=True)
     rows = [{"sequence": number, "document_key": key} for number, key in changes]
     insert_rows(connection, "metadata_update", rows)
+    note_change(connection)
 
 
 def remove_documents(connection: WriteConnection, keys: Sequence[int]) -> None:

@@ -92,9 +92,9 @@ class SqliteStore:
 
     @cached_property
     def chunk_cache(self) -> SqlChunkCache:
-        from lagotto.stores.sql.chunk_cache import SqlChunkCache
+        from lagotto.stores.sql.chunk_cache import CACHE_TIMEOUT, SqlChunkCache
 
-        return SqlChunkCache(self.ask, lambda work, _names: self.change(work, caching=True))
+        return SqlChunkCache(self.ask, lambda work, _names: self.change(work, wait=CACHE_TIMEOUT))
 
     @cached_property
     def source_files(self) -> SqlSourceFiles:
@@ -131,9 +131,9 @@ class SqliteStore:
     async def update(
         self, documents: Sequence[Document], *, guard: WriteGuard | None = None
     ) -> None:
-        from lagotto.stores.sqlite.write import update
+        from lagotto.stores.sql.write import update_documents
 
-        await self._write(lambda connection: update(connection, documents, guard=guard))
+        await self._write(partial(update_documents, documents=documents, guard=guard))
 
     async def delete(self, where: Filter) -> list[str]:
         from lagotto.stores.sqlite.write import delete
@@ -196,9 +196,9 @@ class SqliteStore:
             await self._write(partial(mark_copy, source=source))
 
     def staging(self, config: base.BaseConfig) -> AbstractAsyncContextManager[SqliteStaging]:
-        from lagotto.stores.sqlite.write import sqlite_staging
+        from lagotto.stores.sqlite.write import SqliteStaging
 
-        return sqlite_staging(self, config)
+        return SqliteStaging(self, config).begun()
 
     async def check(self) -> list[Finding]:
         from lagotto.stores.sqlite.checks import check_base
@@ -256,7 +256,7 @@ class SqliteStore:
                     return
         from lagotto.stores.sqlite.write import prepare_indexes, prepare_schema
 
-        with self._writing() as writer:
+        with self.database.writing() as writer:
             prepare_schema(writer, copy_of=self._new_copy_of)
             prepare_indexes(writer, self.search_indexes.chosen(read_config(writer)))
 
@@ -324,12 +324,14 @@ class SqliteStore:
                 await in_thread(self._views.read_ahead)
         return done
 
-    async def change(self, change: Callable[[SqliteConnection], T], *, caching: bool = False) -> T:
-        """A change that searches do not see; one for `caching` is skipped if others write."""
+    async def change(
+        self, change: Callable[[SqliteConnection], T], *, wait: float | None = None
+    ) -> T:
+        """A change that searches do not see; `wait` is how many seconds to wait for others."""
         driver = database.DriverHandle()
 
         def write() -> T:
-            with self._writing(caching=caching) as connection:
+            with database.store_errors(self.path), self.database.writing(wait) as connection:
                 driver.driver = connection.driver
                 try:
                     return change(connection)
@@ -346,11 +348,6 @@ class SqliteStore:
             self.database.connection() as connection,
             database.damage_errors(self.path),
         ):
-            yield connection
-
-    @contextmanager
-    def _writing(self, *, caching: bool = False) -> Iterator[SqliteConnection]:
-        with database.store_errors(self.path), self.database.writing(caching=caching) as connection:
             yield connection
 
     @property

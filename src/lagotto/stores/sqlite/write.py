@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lagotto._internal.concurrency import in_thread
-from lagotto.documents import Document
-from lagotto.errors import IndexUnavailableError, StoreBusyError
+from lagotto.errors import IndexUnavailableError
 from lagotto.filters import Filter
 from lagotto.indexes.base import text_rules
 from lagotto.indexes.registry import IndexChoice
@@ -107,14 +106,6 @@ def write(
     sql.note_change(connection)
 
 
-def update(
-    connection: WriteConnection, documents: Sequence[Document], *, guard: WriteGuard | None = None
-) -> None:
-    sql.check_guard(connection, guard, documents)
-    sql.update_documents(connection, documents)
-    sql.note_change(connection)
-
-
 def delete(connection: WriteConnection, where: Filter) -> list[str]:
     """Delete the documents that match; their ids."""
     documents = matching_names(connection, where)
@@ -132,29 +123,6 @@ def _remove(connection: WriteConnection, keys: Sequence[int]) -> None:
     sql.remove_documents(connection, keys)
 
 
-REBUILD_LOCK = ".rebuild.lock"
-
-
-@asynccontextmanager
-async def sqlite_staging(base: SqliteStore, config: BaseConfig) -> AsyncIterator[SqliteStaging]:
-    """The next generation of a base; the former one is deleted once it has been replaced."""
-    staging = SqliteStaging(base, config)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(base.indexes.lock(timeout=0, name=REBUILD_LOCK))
-        except StoreBusyError as exc:
-            raise StoreBusyError(
-                f"another process is rebuilding {base.location}; wait until it has finished"
-            ) from exc
-        await staging.prepare()
-        try:
-            yield staging
-        finally:
-            await in_thread(staging.indexes.close)
-            if staging.switched:
-                await staging.tidy_up()
-
-
 class SqliteStaging(SqlStaging):
     """A Staging for SqliteStore: with FTS5 in the file, and indexes beside it."""
 
@@ -163,6 +131,11 @@ class SqliteStaging(SqlStaging):
         self._base = base
         self.indexes = base.search_indexes.open_for(config)
         self._former: Sequence[AnyIndex] = ()
+
+    @asynccontextmanager
+    async def locked(self) -> AsyncIterator[bool]:
+        with self._base.indexes.try_lock(".rebuild.lock") as free:
+            yield free
 
     def begin(self, connection: WriteConnection) -> None:
         super().begin(connection)
@@ -208,11 +181,8 @@ class SqliteStaging(SqlStaging):
     async def drop_former(self) -> None:
         await self.change(_drop_fts5)  # first: its words would outlive the chunks in a crash
         await super().drop_former()
-
-    async def tidy_up(self) -> None:
-        """Delete the former generation."""
-        await self.drop_former()
-        await in_thread(self._delete_indexes)
+        if self.switched:
+            await in_thread(self._delete_indexes)
 
     def _delete_indexes(self) -> None:
         """Delete all indexes but those of the base as it is now.
