@@ -15,8 +15,9 @@ from lagotto.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
+from lagotto.indexes.updater import IndexUpdater
 from lagotto.stores.sql import view
-from lagotto.stores.sql.view import IndexTooFarBehind, StateCache, ViewFactory
+from lagotto.stores.sql.view import IndexTooFarBehind, ViewFactory
 
 
 class Behind:
@@ -65,10 +66,10 @@ async def test_a_search_waits_for_the_indexes_twice() -> None:
 
 def test_the_oldest_answers_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view, "MOST_ANSWERS", 2)
-    cache = StateCache()
-    assert [cache.get(name, 1, name.upper) for name in "aab"] == ["A", "A", "B"]
-    assert ("a", 1) in cache
-    cache.get("c", 1, lambda: "c")
-    assert [(name, 1) in cache for name in "abc"] == [False, True, True]
-    assert cache.get("b", 2, lambda: "new") == "new"
-    assert cache.get("b", 1, lambda: "never") == "never"
+    views = ViewFactory(IndexUpdater(lambda: None), in_threads=False)
+    assert [views.cached(name, 1, name.upper) for name in "aab"] == ["A", "A", "B"]
+    assert ("a", 1) in views.answers
+    views.cached("c", 1, lambda: "c")
+    assert [(name, 1) in views.answers for name in "abc"] == [False, True, True]
+    assert views.cached("b", 2, lambda: "new") == "new"
+    assert views.cached("b", 1, lambda: "never") == "never"

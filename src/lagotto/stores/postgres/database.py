@@ -144,9 +144,18 @@ async def single_connection(
 
 
 def create_blocking(address: Address) -> Engine:
-    """An engine for a thread that follows the change log of the primary server."""
+    """An engine for a thread that follows the change log of the primary server.
+
+    Each transaction reads one state of the base.
+    """
     options = {"target_session_attrs": "read-write" if address.has_several_hosts else "any"}
-    engine = create_engine(address.url, pool_size=1, connect_args=options)
+    engine = create_engine(
+        address.url,
+        pool_size=1,
+        connect_args=options,
+        isolation_level="REPEATABLE READ",
+        execution_options={"postgresql_readonly": True},
+    )
     event.listen(engine, "connect", _prepare)
     return engine
 
@@ -292,8 +301,8 @@ SLACK = 1.0  # seconds after the deadline in which the client cancels the query 
 SHORTEST, LONGEST = 0.001, 2_000_000.0
 """Seconds; the server counts milliseconds in 32 bits, and takes none for no limit."""
 
-SET_STATEMENT_TIMEOUT: LiteralString = """
-set_config('statement_timeout', (1000 * extract(epoch FROM least(
+_SET_TIMEOUT: LiteralString = """
+SELECT set_config('statement_timeout', (1000 * extract(epoch FROM least(
     nullif(current_setting('statement_timeout')::interval, interval '0'),
     make_interval(secs => %(limit)s)
 )))::int::text, true)"""
@@ -331,11 +340,16 @@ class ReadTransaction:
     @classmethod
     @asynccontextmanager
     async def on(cls, engine: AsyncEngine) -> AsyncIterator[ReadTransaction]:
-        """Read one state of a base; see `one_state`."""
+        """Read one state of a base, each statement for as long as the deadline of a search allows.
+
+        It ends with a commit: after a rollback the driver discards its prepared statements.
+        """
         engine = engine.execution_options(isolation_level="AUTOCOMMIT")  # psycopg's BEGIN waits
         async with engine.begin() as connection:
             driver: Any = (await connection.get_raw_connection()).driver_connection
             reader = cls(connection, driver)
+            if (seconds := limit()) is not None:
+                reader.soon(_SET_TIMEOUT, {"limit": seconds})
             try:
                 yield reader
             except psycopg.Error:
@@ -403,28 +417,10 @@ class ReadTransaction:
             yield
 
 
-AnyEngine = TypeVar("AnyEngine", Engine, AsyncEngine)
-
-
-def one_state(engine: AnyEngine) -> AnyEngine:
-    """Read-only transactions that see one state of the base.
-
-    They end with a commit: after a rollback the driver discards its prepared statements.
-    """
-    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-
-
 def limit() -> float | None:
     """Seconds that a statement may take on the server from now on, None for no limit."""
     left = time_left()
     return None if left is None else min(max(left + SLACK, SHORTEST), LONGEST)
-
-
-def set_statement_timeout(connection: Connection) -> None:
-    """Limit the statements of a transaction if its search has a deadline."""
-    seconds = limit()
-    if seconds is not None:
-        connection.exec_driver_sql(f"SELECT {SET_STATEMENT_TIMEOUT}", {"limit": seconds})
 
 
 SAFE = "what was stored before is safe"

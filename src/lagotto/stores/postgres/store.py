@@ -412,11 +412,10 @@ class PostgresStore:
     async def _read(self, question: Callable[[Connection], T], *, latest: bool = False) -> T:
         """Read from one state of the base; `latest` asks the primary, since a standby may lag."""
         servers = self._opened()
-        engine = database.one_state(servers.writing if latest else servers.asking)
+        engine = servers.writing if latest else servers.asking
         with database.postgres_errors(self.location):
-            async with engine.begin() as connection:
-                await connection.run_sync(database.set_statement_timeout)
-                return await connection.run_sync(question)
+            async with database.ReadTransaction.on(engine) as reader:
+                return await reader.ask(question)
 
     async def change(
         self,

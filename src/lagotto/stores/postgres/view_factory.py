@@ -23,15 +23,7 @@ from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 from lagotto.stores.sql.indexes import IN_TABLES, IndexPair, StoreIndexes
 from lagotto.stores.sql.read import read_config, setting
 from lagotto.stores.sql.statements import CURRENT, Statement
-from lagotto.stores.sql.view import (
-    DownPair,
-    OwnParts,
-    SqlView,
-    State,
-    ViewFactory,
-    both_refreshed,
-    refreshed,
-)
+from lagotto.stores.sql.view import OwnParts, SqlView, State, ViewFactory
 
 ATTEMPTS = 3  # how often an index that is ahead of the transaction is asked again
 _STATE = f"""
@@ -91,9 +83,7 @@ class PostgresViews(ViewFactory):
     ) -> SqlView | None:
         """None if an index is ahead of what the reader sees."""
         indexes = self._remote.open  # another thread may open others
-        down: DownPair = (None, None)
-        if self._remote.are_used:
-            down = await in_thread(both_refreshed, indexes)
+        down = await in_thread(indexes.refresh) if self._remote.are_used else {}
 
         def at_state(connection: Connection) -> SqlView | None:
             position = LogPosition(known["change"], known["token"])
@@ -123,7 +113,7 @@ class PostgresViews(ViewFactory):
         generation, chunks, token = known["generation"], known["indexed_chunks"], known["token"]
         text = usual.text
         if text is None:
-            gone = self.cache.get("gone", token, lambda: _GONE.keys(connection))
+            gone = self.cached("gone", token, lambda: _GONE.keys(connection))
             terms = known["indexed_terms"]
             statistics = Statistics(generation, known["change"], chunks, terms, gone)
             text = PostingsText(reader, statistics, position)
@@ -139,7 +129,7 @@ class PostgresViews(ViewFactory):
             return OwnParts(text, vectors)
 
         def read_languages(connection: Connection) -> Sequence[str | None]:
-            return self.cache.get("all languages", token, lambda: _LANGUAGES.column(connection))
+            return self.cached("all languages", token, lambda: _LANGUAGES.column(connection))
 
         native = PostgresNative(
             reader,
@@ -153,12 +143,7 @@ class PostgresViews(ViewFactory):
 
 
 async def _state(reader: database.ReadTransaction) -> dict[str, Any]:
-    """The counters of the base as numbers, and the configurations of its native parts.
-
-    For a search with a deadline, the timeout is set on the way.
-    """
-    if (seconds := database.limit()) is not None:
-        reader.soon(f"SELECT {database.SET_STATEMENT_TIMEOUT}", {"limit": seconds})
+    """The counters of the base as numbers, and the configurations of its native parts."""
     known: dict[str, Any] = dict(await reader.rows(_STATE))
     configs = parse_configs(known.pop(SETTING, None))
     return {**{name: int(value) for name, value in known.items()}, SETTING: configs}
@@ -224,8 +209,8 @@ class RemoteIndexes(StoreIndexes):
 
     def unreachable(self) -> list[str]:
         """The indexes that can't be reached, and why; blocks."""
-        problems = {index.kind: refreshed(index) for index in self.open.by_role().values()}
-        return [f"{kind}: {problem}" for kind, problem in problems.items() if problem]
+        indexes = self.open.by_role()
+        return [f"{indexes[role].kind}: {why}" for role, why in self.open.refresh().items()]
 
     def check_all(self) -> list[Finding]:
         """What is to be said of the indexes; blocks, and changes nothing."""
@@ -237,10 +222,7 @@ class RemoteIndexes(StoreIndexes):
         """A transaction that sees one state of the base."""
         if self._engine is None:
             self._engine = database.create_blocking(self._address)
-        with (
-            database.postgres_errors(self.location),
-            database.one_state(self._engine).begin() as connection,
-        ):
+        with database.postgres_errors(self.location), self._engine.begin() as connection:
             yield connection
 
 

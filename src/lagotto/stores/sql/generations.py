@@ -150,8 +150,8 @@ class SqlStaging(ABC):
             wanted = NextGeneration(config=self.config, rules=text_rules())
             if setting(connection, NEXT) != wanted.model_dump_json():
                 return False
-            head = read_head(connection, self.config.generation)
-            return head.change > counter(connection, "change") - write.CHANGES_KEPT
+            change, _ = read_head(connection, self.config.generation)
+            return change > counter(connection, "change") - write.CHANGES_KEPT
 
         resumed = await self.ask(can_resume)
         if not resumed:

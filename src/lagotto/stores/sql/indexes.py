@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from lagotto.errors import IndexUnavailableError, StoreError
 from lagotto.indexes.base import Finding, IndexRole, IndexState, TextIndex, VectorIndex
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.registry import (
@@ -31,6 +32,19 @@ class IndexPair(NamedTuple):
     def by_role(self) -> dict[IndexRole, AnyIndex]:
         pairs: dict[IndexRole, AnyIndex | None] = {"text": self.text, "vectors": self.vectors}
         return {role: index for role, index in pairs.items() if index is not None}
+
+    def refresh(self) -> Mapping[IndexRole, StoreError]:
+        """Ask the indexes how far they have come; why some can't be reached.
+
+        Blocks if one is behind a network, and reads nothing of the record.
+        """
+        down: dict[IndexRole, StoreError] = {}
+        for role, index in self.by_role().items():
+            try:
+                index.refresh()
+            except IndexUnavailableError as exc:
+                down[role] = exc
+        return down
 
     def close(self) -> None:
         for index in self.by_role().values():

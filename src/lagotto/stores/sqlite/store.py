@@ -35,7 +35,7 @@ from lagotto.stores.sql.filters import paged_documents, read_matching_chunks
 from lagotto.stores.sql.indexes import StoreIndexes
 from lagotto.stores.sql.read import read_config, read_document, read_info, read_versions, setting
 from lagotto.stores.sql.statements import ReadConnection
-from lagotto.stores.sql.view import IndexTooFarBehind, SqlView, State, ViewFactory, both_refreshed
+from lagotto.stores.sql.view import IndexTooFarBehind, SqlView, State, ViewFactory
 from lagotto.stores.sqlite import database
 from lagotto.stores.sqlite.database import SqliteConnection, SqliteDatabase, SqliteReader
 
@@ -164,7 +164,7 @@ class SqliteStore:
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
         with database.sqlite_errors(self.path), ExitStack() as stack:
             with file_errors(self.path):  # not those of the search: it may use other files
-                view = self._views.cached(where, stack) or await self._views.view(where, stack)
+                view = self._views.at_once(where, stack) or await self._views.view(where, stack)
             yield view
 
     async def update_indexes(self, *, least: int = 1) -> None:
@@ -391,13 +391,13 @@ class SqliteViews(ViewFactory):
         ):
             self._read(And(), stack, database.DriverHandle(), None)
 
-    def cached(self, where: Filter, stack: ExitStack) -> SqlView | None:
+    def at_once(self, where: Filter, stack: ExitStack) -> SqlView | None:
         """A view without changing threads, None unless all it needs is cached for this state.
 
         Worth it: changing threads takes as long as all the rest.
         """
         ready = self._ready
-        if ready is None or (where != And() and (where.cache_key, ready.token) not in self.cache):
+        if ready is None or (where != And() and (where.cache_key, ready.token) not in self.answers):
             return None
         with ExitStack() as mine, suppress(IndexTooFarBehind):
             connection = mine.enter_context(self._store.database.connection())
@@ -438,12 +438,12 @@ class SqliteViews(ViewFactory):
             for _ in range(ATTEMPTS):
                 checkpoint()
                 with database.damage_errors(path):
-                    head = read_head(connection)
+                    _, token = read_head(connection)
                     generation = self._store.reload_if_rebuilt(connection)
                     view: SqlView | None = None
                     if generation is not None:
                         position = SqlChangeLog(connection).head
-                        state = State(head.token, position, generation)
+                        state = State(token, position, generation)
                         view = self._at_state(connection, where, state, gave_up)
                 if view is not None:
                     stack.push(mine.pop_all())
@@ -475,7 +475,7 @@ class SqliteViews(ViewFactory):
         changes = SqlChangeLog(connection, head=state.position, reader=reader)
         changes.damaged = self.damaged
         indexes = self._store.search_indexes.open
-        down = both_refreshed(indexes)
+        down = indexes.refresh()
         view = self.view_at(changes, where, state, indexes, down=down, gave_up=gave_up)
         if view is None:
             return None
