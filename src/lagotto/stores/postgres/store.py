@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from sqlalchemy import Connection, text
 
@@ -28,6 +28,7 @@ from lagotto.stores.postgres.schema import (
     prepare_schema,
     schema_version,
 )
+from lagotto.stores.postgres.text_index import Gain
 from lagotto.stores.postgres.vector_index import GRAPH, GRAPH_FROM, build_graph, drop_graphs
 from lagotto.stores.postgres.view_factory import PGVECTOR, POSTINGS, PostgresViews, RemoteIndexes
 from lagotto.stores.sql import SCHEMA_VERSION, read, write
@@ -56,19 +57,15 @@ _SIZE = text(
 )
 
 
-class Reserved(NamedTuple):
-    """Numbers for entries and their segment; `first`: the base has no model yet."""
+def reserve(connection: Connection, entries: Sequence[base.Entry]) -> write.Numbers | None:
+    """Take the numbers that entries need, always in this order, so that writers can't deadlock.
 
-    numbers: write.Numbers
-    segment: int
-    first: bool
-
-
-def reserve(connection: Connection, entries: Sequence[base.Entry]) -> Reserved:
-    """Take the numbers that entries need, always in this order, so that writers can't deadlock."""
-    first = read.setting(connection, "model_id") is None
+    None if the base has no model yet, which only one writer may decide.
+    """
+    if read.setting(connection, "model_id") is None:
+        return None
     numbers = write.number_entries(connection, entries)
-    return Reserved(numbers, reserve_segment(connection), first)
+    return numbers._replace(segment=reserve_segment(connection))
 
 
 def reserve_segment(connection: Connection) -> int:
@@ -82,7 +79,7 @@ def replace(
     entries: Sequence[base.Entry],
     *,
     segment: text_index.PostingSegment | None,
-    reserved: Reserved | None,
+    reserved: write.Numbers | None,
     location: str,
     guard: base.WriteGuard | None,
 ) -> None:
@@ -99,13 +96,13 @@ def replace(
     write.check_guard(connection, guard, documents)
     former = read.document_keys(connection, documents)
     gone = _remove(connection, list(former.values()), in_order=reserved is None)
-    numbers = reserved.numbers if reserved else write.number_entries(connection, entries)
-    options: dict[str, Any] = {"generation": config.generation}
-    write.write_entries(connection, entries, numbers=numbers, put=database.copy_rows, **options)
-    if reserved:
-        options["number"] = reserved.segment
-    added = text_index.add_entries(connection, entries, numbers.chunks, segment, **options)
-    text_index.record_commit(connection, {config.generation: added}, gone)
+    numbers, generation = reserved or write.number_entries(connection, entries), config.generation
+    write.write_entries(
+        connection, entries, numbers=numbers, generation=generation, put=database.copy_rows
+    )
+    keys = numbers.findable(entries)
+    added = text_index.add_segment(connection, segment, keys, generation, numbers.segment)
+    text_index.record_commit(connection, added, *gone)
 
 
 def remove(
@@ -118,11 +115,11 @@ def remove(
     documents = [item for item in matching_names(connection, where) if item[1:] in names]
     if documents:
         gone = _remove(connection, [item.key for item in documents], in_order=in_order)
-        text_index.record_commit(connection, gone)
+        text_index.record_commit(connection, *gone)
     return [item.id for item in documents]
 
 
-def _remove(connection: Connection, keys: Sequence[int], *, in_order: bool) -> text_index.Changes:
+def _remove(connection: Connection, keys: Sequence[int], *, in_order: bool) -> list[Gain]:
     """Remove documents, with what every generation has of them; what they lose.
 
     The log of the next generation needs no order: its head moves only while nobody else writes.
@@ -257,13 +254,13 @@ class PostgresStore:
         self, entries: Sequence[base.Entry], *, guard: base.WriteGuard | None = None
     ) -> None:
         documents = [entry.document for entry in entries]
-        segment = reserved = names = None
+        segment = reserved = None
         if self.remote.open.text is None:
             counts = await self.language_counts(documents)
             segment = await in_thread(text_index.entry_segment, entries, counts)
         if not self.remote.are_used:
             reserved = await self.change(partial(reserve, entries=entries), ())
-            names = None if reserved.first else {document.ref for document in documents}
+        names = {document.ref for document in documents} if reserved else None
         written = partial(replace, entries=entries, segment=segment, reserved=reserved)
         await self.change(partial(written, location=self.location, guard=guard), names)
         await self.merge_segments()
@@ -510,10 +507,9 @@ class PostgresStaging(SqlStaging):
             segment = whole
             if whole is not None and len(current) < len(entries):  # others have changed meanwhile
                 segment = text_index.entry_segment(current, counts)
-            added = text_index.add_entries(
-                connection, current, numbers.chunks, segment, generation=generation
-            )
-            text_index.record_commit(connection, {generation: added}, generation=generation)
+            keys = numbers.findable(current)
+            added = text_index.add_segment(connection, segment, keys, generation)
+            text_index.record_commit(connection, added, generation=generation)
 
         await self._base.change(change)
         await self._base.merge_segments(generation)

@@ -7,10 +7,10 @@ import logging
 import math
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Literal, NamedTuple
 from zlib import crc32
 
@@ -183,47 +183,27 @@ _COUNT_ALL = text(
 )
 
 
-class Counts(NamedTuple):
-    """A number of indexed chunks, and of their terms."""
+class Gain(NamedTuple):
+    """How many chunks and terms of chunks a generation gains, below 0 what it loses."""
 
-    chunks: int = 0
-    terms: int = 0
-
-
-Changes = Mapping[int, Counts]
-"""What was added to generations, below 0 what was removed from them."""
+    generation: int
+    chunks: int
+    terms: int
 
 
-def add_entries(
+def add_segment(
     connection: Connection,
-    entries: Sequence[Entry],
-    keys: range,
     segment: PostingSegment | None,
-    *,
+    keys: Sequence[int],
     generation: int,
     number: int | None = None,
-) -> Counts:
-    """Index the chunks of entries, which have these keys; return what was added.
+) -> Gain:
+    """Index the chunks that have these keys.
 
     `segment` is None if words are indexed elsewhere; `number` is the one reserved for it, if any.
     """
-    levels = (chunk.level for entry in entries for chunk in entry.chunks)
-    findable = [key for key, level in zip(keys, levels, strict=True) if level != "parent"]
-    if segment is None:
-        return Counts(len(findable))
-    return _add_segment(connection, segment, findable, generation=generation, number=number)
-
-
-def _add_segment(
-    connection: Connection,
-    segment: PostingSegment,
-    keys: Sequence[int],
-    *,
-    generation: int,
-    number: int | None = None,
-) -> Counts:
-    if not keys:
-        return Counts()
+    if segment is None or not keys:
+        return Gain(generation, len(keys), 0)
     number = number or take_numbers(connection, "segment", 1)
     row = {"number": number, "chunks": len(keys), "generation": generation}
     insert_rows(connection, "segment", [row])
@@ -233,7 +213,7 @@ def _add_segment(
     keep_words(connection, keys, segment.texts, generation=generation)
     _add_postings(connection, number, segment.rows(np.array(keys, np.int64)), generation)
     _add_terms(connection, segment.terms)
-    return Counts(len(keys), sum(length for length, _ in segment.chunks))
+    return Gain(generation, len(keys), sum(length for length, _ in segment.chunks))
 
 
 def _add_postings(
@@ -244,26 +224,25 @@ def _add_postings(
     database.copy_values(connection, "posting", columns, values)
 
 
-def mark_removed(connection: Connection, document_keys: Sequence[int]) -> Changes:
+def mark_removed(connection: Connection, document_keys: Sequence[int]) -> list[Gain]:
     """List the chunks of documents about to be removed as gone; what generations lose with them.
 
     They are counted whether their words are indexed here or not.
     """
     if not document_keys:
-        return {}
+        return []
     rows = connection.execute(_FORGET, {"documents": list(document_keys)})
-    return {generation: Counts(-chunks, -int(terms)) for generation, chunks, terms in rows}
+    return [Gain(generation, -chunks, -int(terms)) for generation, chunks, terms in rows]
 
 
-def record_commit(connection: Connection, *changes: Changes, generation: int | None = None) -> None:
+def record_commit(connection: Connection, *gains: Gain, generation: int | None = None) -> None:
     """Record a commit to a generation, the current one for None, and update the statistics.
 
     Must be the last step of a transaction: from here on writers wait for each other.
     """
     note_change(connection, generation)
-    for one in sorted({number for some in changes for number in some}):
-        counts = (some.get(one, Counts()) for some in changes)
-        chunks, terms = map(sum, zip(*counts, strict=True))
+    for one, own in groupby(sorted(gains), key=lambda gain: gain.generation):
+        _, chunks, terms = map(sum, zip(*own, strict=True))
         connection.execute(_COUNT, {"chunks": chunks, "terms": terms, "generation": one})
 
 
@@ -597,7 +576,7 @@ def renew(connection: Connection) -> None:
             [chunk.language for chunk in chunks],
         )
         keys = [chunk.key for chunk in chunks]
-        _add_segment(connection, segment, keys, generation=generation)
+        add_segment(connection, segment, keys, generation)
     connection.execute(_COUNT_ALL, {"generation": generation})
     put_setting(connection, "text_rules", text_rules())
     record_commit(connection)

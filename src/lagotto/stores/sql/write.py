@@ -80,11 +80,20 @@ def longest_short_text(connection: ReadConnection) -> int:
 
 
 class Numbers(NamedTuple):
-    """The keys that documents, their chunk sets and all their chunks will have."""
+    """The keys that documents, their chunk sets and all their chunks will have.
+
+    And the number of their segment of an index in tables, if that is reserved.
+    """
 
     documents: Sequence[int]
     sets: range
     chunks: range
+    segment: int | None = None
+
+    def findable(self, entries: Sequence[Entry]) -> list[int]:
+        """The keys of the chunks of these entries that can be found."""
+        levels = (chunk.level for entry in entries for chunk in entry.chunks)
+        return [key for key, level in zip(self.chunks, levels, strict=True) if level != "parent"]
 
 
 Insert = Callable[[Any, str, Sequence[dict[str, Any]]], None]
