@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import (
-    AsyncIterator,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -25,6 +18,7 @@ from lagotto import filters
 from lagotto.documents import Chunk, Document, DocumentRef, Metadata, Vector, Vectors
 from lagotto.errors import ReplaceRefusedError
 from lagotto.filters import Filter, ScalarKind, matches
+from lagotto.indexes import text_query
 from lagotto.indexes.base import (
     START,
     ChunkKeys,
@@ -39,16 +33,7 @@ from lagotto.indexes.base import (
     top_k,
 )
 from lagotto.indexes.bm25 import CountedTerms, idf
-from lagotto.indexes.text_query import (
-    Likeness,
-    Match,
-    Term,
-    TextQuery,
-    Word,
-    as_terms,
-    as_word,
-    holds,
-)
+from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, as_terms, holds
 from lagotto.stores import base
 from lagotto.stores.base import CachedChunks, CacheKey, Entry, Passage, StoredChunks, WriteGuard
 from lagotto.terms.synonyms import Synonyms
@@ -336,7 +321,7 @@ class MemoryText(TextSnapshot):
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """BM25 over all chunks, whatever the filter: the same chunk always has the same score."""
-        idfs = await self.idfs([as_word(word) for word in query.words])
+        idfs = await self.idfs([text_query.as_word(word) for word in query.words])
         known = (self.chunks.get(key) for key in keys.tolist())
         scores = [one.score(query, idfs, mean=self.mean_length) if one else 0.0 for one in known]
         return np.array(scores, np.float32)

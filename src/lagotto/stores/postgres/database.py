@@ -62,6 +62,8 @@ from lagotto.errors import (
 )
 from lagotto.indexes.base import ChunkKeys
 from lagotto.request_context import time_left
+from lagotto.stores.sql.read import Name
+from lagotto.stores.sql.statements import joined_keys
 from lagotto.stores.sql.tables import Instant, Number, StoredVector, Tables
 
 T = TypeVar("T")
@@ -400,7 +402,7 @@ class ReadTransaction:
     async def keys(self, statement: LiteralString, parameters: Mapping[str, Any]) -> ChunkKeys:
         """The keys that a statement has joined by `string_agg(int8send(key), '')`."""
         ((joined,),) = await self.rows(statement, parameters)
-        return keys_of(joined)
+        return joined_keys(joined)
 
     async def ask(self, question: Callable[[Connection], T], *, brief: bool = False) -> T:
         """Run a function over the connection; needs no thread, whatever `brief` says."""
@@ -479,9 +481,6 @@ def _explained(location: str, error: psycopg.Error) -> StoreError:
     return StoreError(f"{location}: {message}")
 
 
-Name = tuple[str, str]
-"""Collection and id of a document."""
-
 BUSY_TIMEOUT = 30.0
 
 MOST_LOCKED = 128
@@ -547,38 +546,28 @@ class KeysParameter:
 
     keys: ChunkKeys
 
-
-def keys_of(joined: Buffer | None) -> ChunkKeys:
-    """The keys in the result of `string_agg(int8send(key), '')`."""
-    return np.frombuffer(joined or b"", ">i8").astype(np.int64)
+    def encoded(self) -> bytes:
+        if not len(self.keys):
+            return struct.pack(">iii", 0, 0, INT8)
+        items = np.empty(len(self.keys), _ITEM)
+        items["size"], items["number"] = 8, self.keys
+        return struct.pack(">iiiii", 1, 0, INT8, len(items), 1) + items.tobytes()
 
 
 def register(connection: BaseConnection[object], *, vector_oid: int) -> None:
     """Register the parameters above with a connection, and a loader for vectors."""
-    dumper = type("VectorDumperWithOid", (_VectorDumper,), {"oid": vector_oid})
-    connection.adapters.register_dumper(VectorParameter, dumper)
-    connection.adapters.register_dumper(KeysParameter, _KeysDumper)
+    for kind, oid in ((VectorParameter, vector_oid), (KeysParameter, INT8_ARRAY)):
+        dumper = type(f"{kind.__name__}Dumper", (_EncodedDumper,), {"oid": oid})
+        connection.adapters.register_dumper(kind, dumper)
     connection.adapters.register_loader(vector_oid, _TextVectorLoader)
     connection.adapters.register_loader(vector_oid, _BinaryVectorLoader)
 
 
-class _VectorDumper(Dumper):
+class _EncodedDumper(Dumper):
     format = Format.BINARY
 
-    def dump(self, obj: VectorParameter) -> Buffer:
+    def dump(self, obj: VectorParameter | KeysParameter) -> Buffer:
         return obj.encoded()
-
-
-class _KeysDumper(Dumper):
-    format = Format.BINARY
-    oid = INT8_ARRAY
-
-    def dump(self, obj: KeysParameter) -> Buffer:
-        if not len(obj.keys):
-            return struct.pack(">iii", 0, 0, INT8)
-        items = np.empty(len(obj.keys), _ITEM)
-        items["size"], items["number"] = 8, obj.keys
-        return struct.pack(">iiiii", 1, 0, INT8, len(items), 1) + items.tobytes()
 
 
 class _TextVectorLoader(Loader):

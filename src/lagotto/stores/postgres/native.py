@@ -28,18 +28,13 @@ from lagotto.indexes.bm25 import K1, B
 from lagotto.indexes.text_query import NativeQuery, TextQuery
 from lagotto.prefs import FtsMode
 from lagotto.stores.base import HybridHits, HybridQuery, Passage, Scale
-from lagotto.stores.postgres.database import (
-    KeysParameter,
-    ReadTransaction,
-    VectorParameter,
-    keys_of,
-)
+from lagotto.stores.postgres.database import KeysParameter, ReadTransaction, VectorParameter
 from lagotto.stores.postgres.schema import CREATE_WORDS
 from lagotto.stores.postgres.vector_index import PgVectors, Way
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.generations import read_next
 from lagotto.stores.sql.read import passages_of, read_config, setting
-from lagotto.stores.sql.statements import FINDABLE, PASSAGE_COLUMNS, SELECT_PASSAGES
+from lagotto.stores.sql.statements import FINDABLE, PASSAGE_COLUMNS, SELECT_PASSAGES, joined_keys
 from lagotto.stores.sql.write import put_setting
 from lagotto.terms.languages import NAMES, UNSTEMMED, is_language, language_of
 
@@ -334,7 +329,7 @@ class PostgresNative:
                     "words by & | ! <-> and close every parenthesis and quotation"
                 )
                 raise QueryError(query.text, 0, problem) from exc
-        return keys_of(keys), np.frombuffer(ranks or b"", ">f4").astype(np.float32)
+        return joined_keys(keys), np.frombuffer(ranks or b"", ">f4").astype(np.float32)
 
     async def comparable(self) -> bool:
         """Whether all texts can be compared within about half a second."""

@@ -20,14 +20,8 @@ from lagotto.indexes.registry import IndexChoice
 from lagotto.indexes.text_query import NativeFunction
 from lagotto.indexes.updater import delete_remote, retry_while_locked
 from lagotto.stores import base
-from lagotto.stores.postgres import database, text_index
+from lagotto.stores.postgres import database, schema, text_index
 from lagotto.stores.postgres.native import NativeIndexes, chunks_without_words
-from lagotto.stores.postgres.schema import (
-    enforce_dimension,
-    forget_dimensions,
-    prepare_schema,
-    schema_version,
-)
 from lagotto.stores.postgres.text_index import Gain
 from lagotto.stores.postgres.vector_index import GRAPH, GRAPH_FROM, build_graph, drop_graphs
 from lagotto.stores.postgres.view_factory import PGVECTOR, POSTINGS, PostgresViews, RemoteIndexes
@@ -91,7 +85,7 @@ def replace(
     """
     config, is_new = write.check_config(connection, entries, location)
     if is_new:
-        enforce_dimension(connection, config)
+        schema.enforce_dimension(connection, config)
     documents = [entry.document for entry in entries]
     write.check_guard(connection, guard, documents)
     former = read.document_keys(connection, documents)
@@ -106,7 +100,7 @@ def replace(
 
 
 def remove(
-    connection: Connection, where: Filter, names: Collection[database.Name], *, in_order: bool
+    connection: Connection, where: Filter, names: Collection[read.Name], *, in_order: bool
 ) -> list[str]:
     """Remove the named documents that still match; return their ids.
 
@@ -368,12 +362,12 @@ class PostgresStore:
         return [*own, *await in_thread(self.remote.check_all)]
 
     def _is_ready(self, connection: Connection) -> bool:
-        version = schema_version(connection, self.location)
+        version = schema.schema_version(connection, self.location)
         return version == SCHEMA_VERSION and text_index.is_current(connection)
 
     def _prepare(self, connection: Connection) -> None:
-        is_new = schema_version(connection, self.location) == 0
-        prepare_schema(connection, self.location)
+        is_new = schema.schema_version(connection, self.location) == 0
+        schema.prepare_schema(connection, self.location)
         if is_new:
             write.put_setting(connection, "text_index", self._wanted.text or POSTINGS)
             write.put_setting(connection, "vector_index", self._wanted.vectors or PGVECTOR)
@@ -417,7 +411,7 @@ class PostgresStore:
     async def change(
         self,
         change: Callable[[Connection], T],
-        names: Collection[database.Name] | None = None,
+        names: Collection[read.Name] | None = None,
         *,
         wait: float | None = None,
     ) -> T:
@@ -486,7 +480,7 @@ class PostgresStaging(SqlStaging):
 
     async def prepare(self) -> None:
         await super().prepare()
-        await self._if_free(partial(enforce_dimension, config=self.config))
+        await self._if_free(partial(schema.enforce_dimension, config=self.config))
 
     def begin(self, connection: WriteConnection) -> None:
         super().begin(connection)
@@ -542,7 +536,7 @@ class PostgresStaging(SqlStaging):
         while await self._base.change(_drop_segment):
             pass
         generations = await self.ask(generation_configs)
-        await self._if_free(partial(forget_dimensions, generations=generations))
+        await self._if_free(partial(schema.forget_dimensions, generations=generations))
         try:
             async with database.single_connection(self._base.address, "AUTOCOMMIT") as connection:
                 await drop_graphs(connection, generations=generations)

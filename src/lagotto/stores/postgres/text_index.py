@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
 from lagotto.documents import storable
+from lagotto.indexes import text_query
 from lagotto.indexes.base import (
     ChunkKeys,
     FilterKeys,
@@ -33,20 +34,7 @@ from lagotto.indexes.base import (
     union,
 )
 from lagotto.indexes.bm25 import ScoredKeys, score_words, term_weight
-from lagotto.indexes.text_query import (
-    Either,
-    Every,
-    Likeness,
-    Match,
-    Phrase,
-    Prefix,
-    Term,
-    TextQuery,
-    Without,
-    Word,
-    holds,
-    single_words,
-)
+from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, single_words
 from lagotto.stores.base import Entry, LanguageCounts, main_language
 from lagotto.stores.postgres import database
 from lagotto.stores.postgres.native import keep_words
@@ -338,14 +326,14 @@ class PostingsText(TextSnapshot):
         return [len(self._holding_any(word.terms)) for word in words]
 
     async def matching(self, match: Match, among: ChunkKeys | None = None) -> ChunkKeys:
-        if isinstance(match, Every):
+        if isinstance(match, text_query.Every):
             # what holds for a chunk without terms can only narrow what others have found
-            for part in sorted(match.parts, key=lambda part: holds(part, ())):
+            for part in sorted(match.parts, key=lambda part: text_query.holds(part, ())):
                 among = await self.matching(part, among)
             return await self._everything() if among is None else among
-        if isinstance(match, Either):
+        if isinstance(match, text_query.Either):
             return union([await self.matching(part, among) for part in match.parts])
-        if isinstance(match, Without):
+        if isinstance(match, text_query.Without):
             seen = await self._everything() if among is None else among
             return np.setdiff1d(seen, await self.matching(match.part, seen), assume_unique=True)
         keys = await self._holding(match)
@@ -377,12 +365,12 @@ class PostingsText(TextSnapshot):
             self._findable = np.sort(await self.reader.keys(_ALL, self._parameters()))
         return self._findable
 
-    async def _holding(self, match: Word | Prefix | Phrase) -> ChunkKeys:
+    async def _holding(self, match: Word | text_query.Prefix | text_query.Phrase) -> ChunkKeys:
         """The chunks that hold words, ascending."""
         if isinstance(match, Word):
             await self._read(match.terms)
             return self._holding_any(match.terms)
-        if isinstance(match, Phrase):
+        if isinstance(match, text_query.Phrase):
             return union([await self._in_order(terms) for terms in match.variants])
         start = storable(match.start)
         parameters = self._parameters(start=start, stop=start + BEHIND_ALL)

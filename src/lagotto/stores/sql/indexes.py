@@ -8,15 +8,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lagotto.errors import IndexUnavailableError, StoreError
+from lagotto.indexes import registry
 from lagotto.indexes.base import Finding, IndexRole, IndexState, TextIndex, VectorIndex
 from lagotto.indexes.folder import IndexFolder
-from lagotto.indexes.registry import (
-    IndexChoice,
-    IndexSite,
-    chosen,
-    open_text_index,
-    open_vector_index,
-)
+from lagotto.indexes.registry import IndexChoice, IndexSite, open_text_index, open_vector_index
 from lagotto.stores.base import BaseConfig
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 
@@ -88,7 +83,7 @@ class StoreIndexes:
             (stored.vector_index, self.wanted.vectors, self._usual.vectors, "vector"),
         )
         text, vectors = (
-            chosen(has, wanted, usual=usual or "", role=role, location=self.location)
+            registry.chosen(has, wanted, usual=usual or "", role=role, location=self.location)
             for has, wanted, usual, role in pairs
         )
         return IndexChoice(text, vectors)

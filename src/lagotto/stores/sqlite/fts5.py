@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import with_checkpoints
 from lagotto.documents import storable
+from lagotto.indexes import text_query
 from lagotto.indexes.base import (
     REBUILD,
     START,
@@ -38,18 +39,7 @@ from lagotto.indexes.base import (
 )
 from lagotto.indexes.bm25 import ScoredKeys, VocabularyCache, score_words
 from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.text_query import (
-    Either,
-    Every,
-    Likeness,
-    Match,
-    Phrase,
-    Prefix,
-    Term,
-    TextQuery,
-    Without,
-    Word,
-)
+from lagotto.indexes.text_query import Likeness, Match, Phrase, Prefix, Term, TextQuery, Word
 from lagotto.stores.base import Entry
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.read import counter, setting
@@ -283,13 +273,13 @@ def _frequency(tables: Fts5Tables, word: Word) -> int:
 
 def _matching(tables: Fts5Tables, match: Match, among: ChunkKeys | None) -> ChunkKeys:
     """FTS5 finds words and phrases; its AND and OR only go so deep, and it has no NOT."""
-    if isinstance(match, Every):
+    if isinstance(match, text_query.Every):
         for part in match.parts:
             among = _matching(tables, part, among)
         return tables.keys(_KEYS) if among is None else among
-    if isinstance(match, Either):
+    if isinstance(match, text_query.Either):
         return union([_matching(tables, part, among) for part in match.parts])
-    if isinstance(match, Without):
+    if isinstance(match, text_query.Without):
         seen = tables.keys(_KEYS) if among is None else among
         wrong = _matching(tables, match.part, seen)
         return np.setdiff1d(seen, wrong, assume_unique=True)
