@@ -382,6 +382,7 @@ class MemoryView:
         self._all = items
         self._text = MemoryText({key: item.text for key, item in items.items()})
         self._vectors = MemoryVectors({key: item.vector for key, item in items.items()})
+        self.text_scores, self.semantic_scores = self._text.scores, self._vectors.scores
         self._allowed = {
             key: item for key, item in items.items() if matches(where, item.document, item.chunk)
         }
@@ -395,12 +396,6 @@ class MemoryView:
 
     async def text(self, query: TextQuery, *, k: int) -> Hits:
         return await self._text.search(query, k=k, allowed=self._keys())
-
-    async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
-        return await self._vectors.scores(query, keys)
-
-    async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        return await self._text.scores(query, keys)
 
     async def idf(self, words: Sequence[Word]) -> NDArray[np.float64]:
         return np.array(await self._text.idfs(words), np.float64)

@@ -31,7 +31,7 @@ from lagotto.stores.sql.changelog import language_counts as read_language_counts
 from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import CACHE_TIMEOUT, SqlChunkCache
 from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
-from lagotto.stores.sql.filters import matching_names, paged_documents, read_matching_chunks
+from lagotto.stores.sql.filters import matching_keys, paged_documents, read_matching_chunks
 from lagotto.stores.sql.generations import NEXT, SqlStaging, generation_configs
 from lagotto.stores.sql.indexes import IN_TABLES
 from lagotto.stores.sql.statements import CURRENT, FINDABLE, WriteConnection
@@ -106,11 +106,12 @@ def remove(
 
     `in_order` notes the removals in the change log: the caller is the only writer.
     """
-    documents = [item for item in matching_names(connection, where) if item[1:] in names]
+    matching = matching_keys(connection, where).items()
+    documents = {name: key for name, key in matching if name in names}
     if documents:
-        gone = _remove(connection, [item.key for item in documents], in_order=in_order)
+        gone = _remove(connection, list(documents.values()), in_order=in_order)
         text_index.record_commit(connection, *gone)
-    return [item.id for item in documents]
+    return [name for _, name in documents]
 
 
 def _remove(connection: Connection, keys: Sequence[int], *, in_order: bool) -> list[Gain]:
@@ -275,8 +276,7 @@ class PostgresStore:
         await self.change(change, None if self.remote.are_used else names)
 
     async def delete(self, where: Filter) -> list[str]:
-        documents = await self.ask(partial(matching_names, where=where))
-        names = {item[1:] for item in documents}
+        names = await self.ask(partial(matching_keys, where=where))
         if not names:
             return []
         in_order = self.remote.are_used
@@ -511,7 +511,7 @@ class PostgresStaging(SqlStaging):
     async def update_indexes(self, *, least: int = 1) -> None:
         if self.indexes.by_role():
             generation = self.config.generation
-            work = partial(self._base.remote.catch_up_next, self.indexes, generation)
+            work = partial(self._base.remote.catch_up, self.indexes, generation=generation)
             await in_thread(retry_while_locked, work)
 
     async def build_indexes(self) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from sqlalchemy import Connection, Engine
@@ -182,19 +181,26 @@ class RemoteIndexes(StoreIndexes):
             self._engine.dispose()
             self._engine = None
 
-    def catch_up(self, *, least: int = 0) -> None:
-        """Bring the indexes to the head of the change log, if they lack `least` changes; blocks."""
-        with self._reading() as connection:
-            self.place(setting(connection, "base_id") or "")
-            self.adapt(read_config(connection))
-            lock = partial(_updater_lock, connection)
-            catch_up_all(self.open.by_role(), SqlChangeLog(connection), lock=lock, least=least)
+    def catch_up(
+        self, indexes: IndexPair | None = None, *, generation: int | None = None, least: int = 0
+    ) -> None:
+        """Bring indexes that lack `least` changes to the head of the change log; blocks.
 
-    def catch_up_next(self, indexes: IndexPair, generation: int) -> None:
-        """The same for indexes of the next generation."""
+        Without them, those of the current generation.
+        """
         with self._reading() as connection:
+            if indexes is None:
+                self.place(setting(connection, "base_id") or "")
+                self.adapt(read_config(connection))
+
+            def lock(role: IndexRole) -> AbstractContextManager[bool]:
+                """Until the end of the transaction, which may see a state from before the lock was
+                released: then the index is ahead of it, and the updater leaves it alone."""
+                statement = database.try_lock(database.FOLLOWERS[role])
+                return nullcontext(bool(connection.exec_driver_sql(statement).scalar()))
+
             changes = SqlChangeLog(connection, generation=generation)
-            catch_up_all(indexes.by_role(), changes, lock=partial(_updater_lock, connection))
+            catch_up_all((indexes or self.open).by_role(), changes, lock=lock, least=least)
 
     async def reset_other_histories(self, reader: database.ReadTransaction) -> None:
         """Discard indexes that are ahead of the base since a backup of it was restored."""
@@ -224,13 +230,3 @@ class RemoteIndexes(StoreIndexes):
             self._engine = database.create_blocking(self._address)
         with database.postgres_errors(self.location), self._engine.begin() as connection:
             yield connection
-
-
-@contextmanager
-def _updater_lock(connection: Connection, role: IndexRole) -> Iterator[bool]:
-    """Try to lock a remote index for an updater, until the end of the transaction.
-
-    The transaction may see a state from before the lock was released: then the index is ahead of
-    it, and the updater leaves it alone.
-    """
-    yield bool(connection.exec_driver_sql(database.try_lock(database.FOLLOWERS[role])).scalar())

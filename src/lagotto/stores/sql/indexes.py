@@ -64,7 +64,7 @@ class StoreIndexes:
         self._timeout = timeout
         self._site = IndexSite("", timeout)
         self._made_for: tuple[object, object] = (None, None)
-        self._generation: int | None = None
+        self.generation: int | None = None
         self._adapting = threading.Lock()
 
     @property
@@ -91,9 +91,9 @@ class StoreIndexes:
     def adapt(self, config: BaseConfig) -> None:
         """Open the indexes that a base has now, unless they are open; close former ones."""
         with self._adapting:
-            if self._generation != config.generation:
-                self.choice = self.chosen(config) if self._generation is None else _stored(config)
-                self._generation = config.generation
+            if self.generation != config.generation:
+                self.choice = self.chosen(config) if self.generation is None else _stored(config)
+                self.generation = config.generation
             text = (config.generation, self.choice.text)
             vectors = (config.generation, self.choice.vectors, config.model_id, config.dimension)
             if (text, vectors) == self._made_for:
@@ -131,7 +131,7 @@ class StoreIndexes:
 
     def close(self) -> None:
         self.open.close()
-        self.open, self._made_for, self._generation = IndexPair(), (None, None), None
+        self.open, self._made_for, self.generation = IndexPair(), (None, None), None
 
 
 def _stored(config: BaseConfig) -> IndexChoice:

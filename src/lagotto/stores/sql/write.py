@@ -17,7 +17,7 @@ from lagotto.filters import And, In
 from lagotto.indexes.vectors.rows import check_vectors
 from lagotto.stores.base import EVERYTHING, BaseConfig, Entry, WriteGuard, agreed_config
 from lagotto.stores.sql import read, statements
-from lagotto.stores.sql.filters import matching_names
+from lagotto.stores.sql.filters import matching_keys
 from lagotto.stores.sql.statements import CURRENT, ReadConnection, Statement, WriteConnection
 
 _PUT_SETTING = Statement(
@@ -131,8 +131,7 @@ def check_guard(
         return
     collections, ids = zip(*stored, strict=True)
     named_so = And(In("collection", set(collections)), In("document_id", ids))
-    allowed = matching_names(connection, And(named_so, guard.replaceable))
-    if refused := stored.keys() - {(item.collection, item.id) for item in allowed}:
+    if refused := stored.keys() - matching_keys(connection, And(named_so, guard.replaceable)):
         raise ReplaceRefusedError(refused)
 
 

@@ -75,7 +75,6 @@ class SqliteStore:
         self.path = Path(path)
         self.location = str(path)
         self.file = self.path.absolute()  # connections are made later, maybe in another folder
-        self._generation = 0
         self._indexes: IndexFolder | None = None
         self._busy_timeout = busy_timeout
         self.search_indexes = StoreIndexes(
@@ -235,7 +234,6 @@ class SqliteStore:
                     base_id = setting(connection, "base_id") or ""
                     config = read_config(connection)
                 self._indexes = IndexFolder.beside(self.file, base_id=base_id)
-                self._generation = config.generation
                 self.search_indexes.place(base_id, self._indexes)
                 self.search_indexes.adapt(config)
             except BaseException:
@@ -266,11 +264,10 @@ class SqliteStore:
         None if the connection still sees a former one, whose indexes are being deleted.
         """
         config = read_config(connection)
-        if config.generation != self._generation:
+        if config.generation != self.search_indexes.generation:
             with self.reading() as latest:  # a restored backup goes back, an old transaction not
                 if read_config(latest).generation != config.generation:
                     return None
-            self._generation = config.generation
         self.search_indexes.adapt(config)
         return config.generation
 

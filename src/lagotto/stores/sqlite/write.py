@@ -18,7 +18,7 @@ from lagotto.stores.base import BaseConfig, Entry, WriteGuard
 from lagotto.stores.sql import SCHEMA_VERSION, migrate
 from lagotto.stores.sql import write as sql
 from lagotto.stores.sql.changelog import AnyIndex
-from lagotto.stores.sql.filters import matching_names
+from lagotto.stores.sql.filters import matching_keys
 from lagotto.stores.sql.generations import SqlStaging, abandon_next, generation_configs
 from lagotto.stores.sql.read import counter, document_keys, read_config, setting
 from lagotto.stores.sql.statements import WriteConnection
@@ -108,11 +108,11 @@ def write(
 
 def delete(connection: WriteConnection, where: Filter) -> list[str]:
     """Delete the documents that match; their ids."""
-    documents = matching_names(connection, where)
-    _remove(connection, [document.key for document in documents])
+    documents = matching_keys(connection, where)
+    _remove(connection, list(documents.values()))
     if documents:
         sql.note_change(connection)
-    return [document.id for document in documents]
+    return [name for _, name in documents]
 
 
 def _remove(connection: WriteConnection, keys: Sequence[int]) -> None:
