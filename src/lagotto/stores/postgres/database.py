@@ -96,20 +96,23 @@ class Servers(NamedTuple):
     asking: AsyncEngine
     ending: set[asyncio.Task[None]]
     """Transactions that have read all they were to read: nobody waits for their end."""
+    location: str
 
     @classmethod
     def at(cls, address: Address) -> Servers:
         """Pools for the servers of an address; nothing is connected yet."""
         if not address.has_several_hosts:
             writing = _pool(address, "any")
-            return cls(writing, _pool(address, "any"), writing, set())
+            return cls(writing, _pool(address, "any"), writing, set(), address.location)
         searching, asking = (_pool(address, "prefer-standby") for _ in range(2))
-        return cls(_pool(address, "read-write"), searching, asking, set())
+        writing = _pool(address, "read-write")
+        return cls(writing, searching, asking, set(), address.location)
 
     @asynccontextmanager
     async def reader(self, *, latest: bool = False) -> AsyncIterator[ReadTransaction]:
         """Read one state of the base, the `latest` or one of a standby."""
         async with AsyncExitStack() as stack:
+            stack.enter_context(postgres_errors(self.location))
             engine = self.writing if latest else self.searching
             yield await stack.enter_async_context(ReadTransaction.on(engine))
             task = asyncio.create_task(stack.pop_all().aclose())
@@ -585,13 +588,9 @@ class _BinaryVectorLoader(Loader):
 
 
 @compiles(StoredVector, DIALECT)
-def _vector(_type: StoredVector, _compiler: DDLCompiler, **_how: Any) -> str:
-    return "vector"
-
-
 @compiles(Instant, DIALECT)
-def _timestamp(_type: Instant, _compiler: DDLCompiler, **_how: Any) -> str:
-    return "TIMESTAMPTZ"
+def _own_type(kind: StoredVector | Instant, _compiler: DDLCompiler, **_how: Any) -> str:
+    return "vector" if isinstance(kind, StoredVector) else "TIMESTAMPTZ"
 
 
 # "bytea" is sent as it is, so it stands for types that are encoded here.

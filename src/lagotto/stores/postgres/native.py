@@ -261,23 +261,18 @@ class PostgresNative:
         A QueryError if it can't be parsed, a StoreError if there is no index and none can be built;
         the query can then be asked in another way.
         """
-        await self._check(query.config)
+        if query.config is not None and not is_language(query.config):
+            ((exists,),) = await self.reader.rows(_HAS_CONFIG, {"name": query.config})
+            if not exists:
+                raise ConfigError(
+                    f"fts.config: {query.config!r} is neither a language nor a text search "
+                    "configuration on the search path of this database; name one as english or en, "
+                    "or as schema.name (psql lists them with \\dF)"
+                )
         if not (self.configs or self._new_configs):
             self._new_configs.append(await self.indexes.words())
         if query.mode == "strict":
             await self._score(query)
-
-    async def _check(self, config: str | None) -> None:
-        """Raise ConfigError unless the server has the configuration, if it is of its own."""
-        if config is None or is_language(config):
-            return
-        ((exists,),) = await self.reader.rows(_HAS_CONFIG, {"name": config})
-        if not exists:
-            raise ConfigError(
-                f"fts.config: {config!r} is neither a language nor a text search configuration on "
-                "the search path of this database; name one as english or en, or as schema.name "
-                "(psql lists them with \\dF)"
-            )
 
     async def search(self, query: NativeQuery, *, k: int) -> Hits:
         hits = await self._score(query)
@@ -488,7 +483,7 @@ class NativeIndexes:
     """
 
     def __init__(
-        self, change: Change, *, fresh: Callable[[], AbstractAsyncContextManager[ReadTransaction]]
+        self, change: Change, fresh: Callable[[], AbstractAsyncContextManager[ReadTransaction]]
     ) -> None:
         self._change = change
         self.fresh = fresh

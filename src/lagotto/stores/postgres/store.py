@@ -206,7 +206,7 @@ class PostgresStore:
         self.busy_timeout = busy_timeout
         self._servers: database.Servers | None = None
         self._new_copy_of: str | None = None
-        self._native = NativeIndexes(self.change, fresh=partial(self._reader, latest=True))
+        self._native = NativeIndexes(self.change, lambda: self._opened().reader(latest=True))
         self.remote = RemoteIndexes(self.address, self._wanted, timeout=busy_timeout)
         self._views = PostgresViews(self._native, self.remote)
         self._settling: asyncio.Task[None] | None = None
@@ -310,14 +310,8 @@ class PostgresStore:
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
-        async with self._reader() as reader:
+        async with self._opened().reader() as reader:
             yield await self._views.view(reader, where)
-
-    @asynccontextmanager
-    async def _reader(self, *, latest: bool = False) -> AsyncIterator[database.ReadTransaction]:
-        with database.postgres_errors(self.location):
-            async with self._opened().reader(latest=latest) as reader:
-                yield reader
 
     async def info(self) -> base.StoreInfo:
         down = await in_thread(self.remote.unreachable)

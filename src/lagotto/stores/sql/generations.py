@@ -117,6 +117,7 @@ class SqlStaging(ABC):
         self.location = base.location
         self.update = base.update  # the documents are those of the base
         self.config = config
+        self._stored = NextGeneration(config=config, rules=text_rules()).model_dump_json()
         self.switched = False
         self.ask, self.change = ask, change
         self.keys: dict[tuple[str, str], int] = {}
@@ -147,8 +148,7 @@ class SqlStaging(ABC):
 
         def can_resume(connection: ReadConnection) -> bool:
             """If there is one with these parts, whose log indexes can still follow."""
-            wanted = NextGeneration(config=self.config, rules=text_rules())
-            if setting(connection, NEXT) != wanted.model_dump_json():
+            if setting(connection, NEXT) != self._stored:
                 return False
             change, _ = read_head(connection, self.config.generation)
             return change > counter(connection, "change") - write.CHANGES_KEPT
@@ -162,8 +162,7 @@ class SqlStaging(ABC):
 
     def begin(self, connection: WriteConnection) -> None:
         """Begin the next generation; there are no rows of another."""
-        next_generation = NextGeneration(config=self.config, rules=text_rules())
-        write.put_setting(connection, NEXT, next_generation.model_dump_json())
+        write.put_setting(connection, NEXT, self._stored)
         write.note_change(connection, self.config.generation)
 
     def write_chunks(

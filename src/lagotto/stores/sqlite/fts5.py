@@ -126,7 +126,7 @@ class Fts5Tables:
         for statement in _DROP:
             self.run(statement)
 
-    def add(self, *, since: int, prepared: PreparedTexts) -> None:
+    def add(self, since: int, prepared: PreparedTexts) -> None:
         """Add the chunks that came after a change, in the same transaction."""
         head = LogPosition(counter(self.connection, "change"), 0)
         changes = SqlChangeLog(self.connection, head=head, generation=self.generation)

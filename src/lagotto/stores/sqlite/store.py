@@ -37,7 +37,7 @@ from lagotto.stores.sql.read import read_config, read_document, read_info, read_
 from lagotto.stores.sql.statements import ReadConnection
 from lagotto.stores.sql.view import IndexTooFarBehind, SqlView, State, ViewFactory
 from lagotto.stores.sqlite import database
-from lagotto.stores.sqlite.database import SqliteConnection, SqliteDatabase, SqliteReader
+from lagotto.stores.sqlite.database import DriverHandle, SqliteConnection, SqliteReader
 
 if TYPE_CHECKING:
     from lagotto.stores.sql.chunk_cache import SqlChunkCache
@@ -83,7 +83,7 @@ class SqliteStore:
             location=self.location,
             timeout=busy_timeout,
         )
-        self._database: SqliteDatabase | None = None
+        self._database: database.SqliteDatabase | None = None
         self._new_copy_of: str | None = None
         self.updater = IndexUpdater(self._catch_up)
         self._views = SqliteViews(self)
@@ -224,7 +224,7 @@ class SqliteStore:
         with database.store_errors(self.path), database.damage_errors(self.path):
             database.recognise(self.path)
             refuse_foreign(usual_folder(self.file))
-            self._database = SqliteDatabase(self.file, busy_timeout=self._busy_timeout)
+            self._database = database.SqliteDatabase(self.file, busy_timeout=self._busy_timeout)
             # One thread, so that changes are written one after another: beside 20 clients that
             # search, a lock of the event loop let 18 of them pass in a second, the thread alone 75.
             self._writer = ThreadPoolExecutor(1, thread_name_prefix="lagotto-writer")
@@ -325,7 +325,7 @@ class SqliteStore:
         self, change: Callable[[SqliteConnection], T], *, wait: float | None = None
     ) -> T:
         """A change that searches do not see; `wait` is how many seconds to wait for others."""
-        driver = database.DriverHandle()
+        driver = DriverHandle()
 
         def write() -> T:
             with database.store_errors(self.path), self.database.writing(wait) as connection:
@@ -348,7 +348,7 @@ class SqliteStore:
             yield connection
 
     @property
-    def database(self) -> SqliteDatabase:
+    def database(self) -> database.SqliteDatabase:
         if self._database is None:
             raise StoreError(f"{self.path} is closed; open it first")
         return self._database
@@ -386,7 +386,7 @@ class SqliteViews(ViewFactory):
             ExitStack() as stack,
             suppress(IndexTooFarBehind),
         ):
-            self._read(And(), stack, database.DriverHandle(), None)
+            self._read(And(), stack, DriverHandle(), None)
 
     def at_once(self, where: Filter, stack: ExitStack) -> SqlView | None:
         """A view without changing threads, None unless all it needs is cached for this state.
@@ -411,18 +411,14 @@ class SqliteViews(ViewFactory):
         """A view, once the indexes lack few enough changes."""
 
         async def attempt(gave_up: StoreError | None) -> SqlView:
-            driver = database.DriverHandle()
+            driver = DriverHandle()
             read = partial(self._read, where, stack, driver, gave_up)
             return await interruptible(read, interrupt=driver.interrupt)
 
         return await self.until_indexed(attempt)
 
     def _read(
-        self,
-        where: Filter,
-        stack: ExitStack,
-        driver: database.DriverHandle,
-        gave_up: StoreError | None,
+        self, where: Filter, stack: ExitStack, driver: DriverHandle, gave_up: StoreError | None
     ) -> SqlView:
         """A read transaction, and all that the search needs of the same state.
 

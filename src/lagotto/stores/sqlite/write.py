@@ -20,7 +20,7 @@ from lagotto.stores.sql import write as sql
 from lagotto.stores.sql.changelog import AnyIndex
 from lagotto.stores.sql.filters import matching_keys
 from lagotto.stores.sql.generations import SqlStaging, abandon_next, generation_configs
-from lagotto.stores.sql.read import counter, document_keys, read_config, setting
+from lagotto.stores.sql.read import document_keys, read_config, setting
 from lagotto.stores.sql.statements import WriteConnection
 from lagotto.stores.sqlite import database, fts5
 
@@ -80,7 +80,7 @@ def prepare_indexes(connection: WriteConnection, indexes: IndexChoice) -> None:
         tables.drop()
         tables.create()
         sql.put_setting(connection, fts5.RULES_SETTING, text_rules())
-        tables.add(since=0, prepared={})
+        tables.add(0, {})
         abandon_next(connection)
 
 
@@ -96,13 +96,12 @@ def write(
     documents = [entry.document for entry in entries]
     sql.check_guard(connection, guard, documents)
     former = document_keys(connection, documents)
-    before = counter(connection, "change")
     _remove(connection, list(former.values()))
     numbers = sql.number_entries(connection, entries)
     generation = config.generation
     sql.write_entries(connection, entries, numbers=numbers, generation=generation)
     if config.text_index == "fts5":
-        fts5.Fts5Tables(connection, generation).add(since=before, prepared=prepared)
+        fts5.Fts5Tables(connection, generation).add(numbers.chunks.start - 1, prepared)
     sql.note_change(connection)
 
 
@@ -148,10 +147,9 @@ class SqliteStaging(SqlStaging):
         prepared = await self._base.prepare_texts(entries, text_index)
 
         def change(connection: WriteConnection) -> None:
-            before = counter(connection, "change")
-            self.write_chunks(connection, entries)
+            _, numbers = self.write_chunks(connection, entries)
             if text_index == "fts5":
-                fts5.Fts5Tables(connection, generation).add(since=before, prepared=prepared)
+                fts5.Fts5Tables(connection, generation).add(numbers.chunks.start - 1, prepared)
             sql.note_change(connection, generation)
 
         await self.change(change)
