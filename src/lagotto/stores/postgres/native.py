@@ -23,7 +23,7 @@ from sqlalchemy import Connection, text
 
 from lagotto.documents import storable
 from lagotto.errors import ConfigError, QueryError, StoreError
-from lagotto.indexes.base import ChunkKeys, FilterKeys, Hits, top_k
+from lagotto.indexes.base import ChunkKeys, ChunkText, FilterKeys, Hits, top_k
 from lagotto.indexes.bm25 import K1, B
 from lagotto.indexes.text_query import NativeQuery, TextQuery
 from lagotto.prefs import FtsMode
@@ -534,9 +534,8 @@ def make_words(connection: Connection) -> Configs:
             changes = SqlChangeLog(connection, generation=config.generation)
             for start, stop in changes.ranges(since=0):
                 chunks = changes.added_texts(start, stop)
-                texts = [(chunk.text, chunk.detected) for chunk in chunks]
                 keys = [chunk.key for chunk in chunks]
-                keep_words(connection, keys, texts, generation=config.generation)
+                keep_words(connection, keys, chunks, config.generation)
     connection.execute(text("CREATE INDEX chunk_words_by_word ON chunk_words USING gin (words)"))
     connection.execute(text("ANALYZE chunk_words"))
     for right, who in connection.execute(_RIGHTS).all():
@@ -579,20 +578,16 @@ def parse_configs(value: str | None) -> Configs | None:
 
 
 def keep_words(
-    connection: Connection,
-    keys: Sequence[int],
-    texts: Sequence[tuple[str, str | None]],
-    *,
-    generation: int,
+    connection: Connection, keys: Sequence[int], chunks: Sequence[ChunkText], generation: int
 ) -> None:
-    """Add new chunks, given by their texts and languages, if the table exists."""
+    """Add new chunks, which have these keys, if the table exists."""
     known = parse_configs(setting(connection, SETTING))
     if not (known and keys):
         return
-    beginnings = (content.encode()[:MOST_BYTES] for content, _ in texts)
+    beginnings = (chunk.text.encode()[:MOST_BYTES] for chunk in chunks)
     rows = {
         "keys": list(keys),
-        "configs": [config_of(language, known) for _, language in texts],
+        "configs": [config_of(chunk.detected, known) for chunk in chunks],
         "texts": [beginning.decode(errors="ignore") for beginning in beginnings],
         "generation": generation,
     }

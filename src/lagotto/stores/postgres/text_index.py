@@ -22,6 +22,7 @@ from lagotto.documents import storable
 from lagotto.indexes import text_query
 from lagotto.indexes.base import (
     ChunkKeys,
+    ChunkText,
     FilterKeys,
     Hits,
     LogPosition,
@@ -63,12 +64,11 @@ Postings = NDArray[np.void]
 class PostingSegment:
     """The postings of some chunks, which are numbered from 0 until they have keys.
 
-    `texts` are the indexed texts with their languages, `chunks` the numbers of their terms with the
-    tsvectors of the positions of these.
+    `vectors` are the numbers of their terms with the tsvectors of the positions of these.
     """
 
-    texts: Sequence[tuple[str, str | None]]
-    chunks: Sequence[tuple[int, bytes]]
+    chunks: Sequence[ChunkText]
+    vectors: Sequence[tuple[int, bytes]]
     terms: Sequence[str]
     bounds: NDArray[np.int64]
     postings: Postings
@@ -81,20 +81,15 @@ class PostingSegment:
             yield term, postings[start:stop].tobytes()
 
 
-def make_segment(
-    texts: Sequence[tuple[str, str | None]], languages: Sequence[str | None]
-) -> PostingSegment:
-    """The segment of chunks, given by their texts with their own languages.
-
-    `languages` are those to index them in: the main one of a collection stands in for unknown ones.
-    """
+def make_segment(chunks: Sequence[ChunkText]) -> PostingSegment:
+    """The segment of chunks, whatever their keys."""
     numbers: dict[str, int] = {}
     records: list[tuple[int, int, int, int]] = []
-    chunks = []
-    for number, ((content, _), language) in enumerate(zip(texts, languages, strict=True)):
-        terms = index_terms(content, language)
+    vectors = []
+    for number, chunk in enumerate(chunks):
+        terms = index_terms(chunk.text, chunk.language)
         length = min(len(terms), LARGEST)
-        chunks.append((len(terms), tsvector(terms)))
+        vectors.append((len(terms), tsvector(terms)))
         for term, count in Counter(terms).items():
             position = numbers.setdefault(term, len(numbers))
             records.append((position, number, min(count, LARGEST), length))
@@ -104,18 +99,21 @@ def make_segment(
     for column, name in enumerate(("key", "count", "length"), 1):
         postings[name] = table[:, column]
     bounds = np.searchsorted(table[:, 0], np.arange(len(numbers) + 1))
-    return PostingSegment(texts, chunks, list(numbers), bounds, postings)
+    return PostingSegment(chunks, vectors, list(numbers), bounds, postings)
 
 
 def entry_segment(entries: Sequence[Entry], counts: LanguageCounts) -> PostingSegment:
-    """The segment of the findable chunks, in the order of their keys."""
-    texts, languages = [], []
+    """The segment of the findable chunks, in the order of their keys.
+
+    The main language of a collection stands in for unknown ones.
+    """
+    chunks = []
     for document, chunk in ((item.document, chunk) for item in entries for chunk in item.chunks):
         if chunk.level != "parent":
-            content = chunk.in_context(document.title)
-            texts.append((content, document.language))
-            languages.append(document.language or main_language(counts, document.collection))
-    return make_segment(texts, languages)
+            content, detected = chunk.in_context(document.title), document.language
+            language = detected or main_language(counts, document.collection)
+            chunks.append(ChunkText(0, 0, content, language, detected))
+    return make_segment(chunks)
 
 
 def tsvector(terms: Sequence[str]) -> bytes:
@@ -196,12 +194,12 @@ def add_segment(
     row = {"number": number, "chunks": len(keys), "generation": generation}
     insert_rows(connection, "segment", [row])
     columns = {"chunk_key": "int8", "length": "int8", "terms": "bytea"}
-    rows = ((key, *chunk) for key, chunk in zip(keys, segment.chunks, strict=True))
+    rows = ((key, *vector) for key, vector in zip(keys, segment.vectors, strict=True))
     database.copy_values(connection, "chunk_terms", columns, rows)
-    keep_words(connection, keys, segment.texts, generation=generation)
+    keep_words(connection, keys, segment.chunks, generation)
     _add_postings(connection, number, segment.rows(np.array(keys, np.int64)), generation)
     _add_terms(connection, segment.terms)
-    return Gain(generation, len(keys), sum(length for length, _ in segment.chunks))
+    return Gain(generation, len(keys), sum(length for length, _ in segment.vectors))
 
 
 def _add_postings(
@@ -559,12 +557,7 @@ def renew(connection: Connection) -> None:
     changes = SqlChangeLog(connection)
     for start, stop in changes.ranges(since=0):
         chunks = sorted(changes.added_texts(start, stop), key=lambda chunk: chunk.key)
-        segment = make_segment(
-            [(chunk.text, chunk.detected) for chunk in chunks],
-            [chunk.language for chunk in chunks],
-        )
-        keys = [chunk.key for chunk in chunks]
-        add_segment(connection, segment, keys, generation)
+        add_segment(connection, make_segment(chunks), [chunk.key for chunk in chunks], generation)
     connection.execute(_COUNT_ALL, {"generation": generation})
     put_setting(connection, "text_rules", text_rules())
     record_commit(connection)
