@@ -61,7 +61,6 @@ class StoreIndexes:
         self.open = IndexPair()
         self.location = location
         self._usual = usual
-        self._timeout = timeout
         self._site = IndexSite("", timeout)
         self._made_for: tuple[object, object] = (None, None)
         self.generation: int | None = None
@@ -74,7 +73,7 @@ class StoreIndexes:
 
     def place(self, base_id: str, folder: IndexFolder | None = None) -> None:
         """Say whose they are, and where those go that are files."""
-        self._site = IndexSite(base_id, self._timeout, indexes=folder)
+        self._site = replace(self._site, base_id=base_id, indexes=folder)
 
     def chosen(self, stored: BaseConfig) -> IndexChoice:
         """The indexes of a base, at the addresses that the user gave, if any."""

@@ -32,7 +32,7 @@ from lagotto.stores.base import DegradedLeg, Entry, WriteGuard
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import SqlChangeLog, main_languages_of, read_head
 from lagotto.stores.sql.filters import paged_documents, read_matching_chunks
-from lagotto.stores.sql.indexes import StoreIndexes
+from lagotto.stores.sql.indexes import IndexPair, StoreIndexes
 from lagotto.stores.sql.read import read_config, read_document, read_info, read_versions, setting
 from lagotto.stores.sql.statements import ReadConnection
 from lagotto.stores.sql.view import IndexTooFarBehind, SqlView, State, ViewFactory
@@ -85,7 +85,7 @@ class SqliteStore:
         )
         self._database: database.SqliteDatabase | None = None
         self._new_copy_of: str | None = None
-        self.updater = IndexUpdater(self._catch_up)
+        self.updater = IndexUpdater(self.catch_up)
         self._views = SqliteViews(self)
         self._writer: ThreadPoolExecutor | None = None
 
@@ -167,7 +167,7 @@ class SqliteStore:
             yield view
 
     async def update_indexes(self, *, least: int = 1) -> None:
-        await in_thread(retry_while_locked, partial(self._catch_up, least=least))
+        await in_thread(retry_while_locked, partial(self.catch_up, least=least))
 
     async def info(self) -> base.StoreInfo:
         def info(connection: SqliteConnection) -> base.StoreInfo:
@@ -271,27 +271,27 @@ class SqliteStore:
         self.search_indexes.adapt(config)
         return config.generation
 
-    def _catch_up(self, *, least: int = 0) -> None:
-        """Bring the indexes that lack `least` changes up to date; runs beside searches."""
+    def catch_up(
+        self, indexes: IndexPair | None = None, *, generation: int | None = None, least: int = 0
+    ) -> None:
+        """Bring indexes that lack `least` changes up to date; runs beside searches.
+
+        Without them, those of the current generation.
+        """
+
+        def lock(role: IndexRole) -> AbstractContextManager[bool]:
+            return self.indexes.try_lock(f".following-{role}")
+
         with self.reading() as connection:
-            if self.reload_if_rebuilt(connection) is None:
-                return
-            changes = self.change_log(connection)
-            changes.damaged = self._views.damaged
-            indexes = self.search_indexes.open.by_role()
-            catch_up_all(indexes, changes, lock=self.updater_lock, least=least)
+            reader = SqliteReader(connection, path=self.path)
+            changes = SqlChangeLog(connection, reader=reader, generation=generation)
+            if indexes is None:
+                if self.reload_if_rebuilt(connection) is None:
+                    return
+                indexes, changes.damaged = self.search_indexes.open, self._views.damaged
+            catch_up_all(indexes.by_role(), changes, lock=lock, least=least)
         with database.store_errors(self.path):
             self.database.shorten_log()
-
-    def change_log(
-        self, connection: SqliteConnection, generation: int | None = None
-    ) -> SqlChangeLog:
-        reader = SqliteReader(connection, path=self.path)
-        return SqlChangeLog(connection, reader=reader, generation=generation)
-
-    def updater_lock(self, role: IndexRole) -> AbstractContextManager[bool]:
-        """The lock by which updaters of an index behind a network exclude each other."""
-        return self.indexes.try_lock(f".following-{role}")
 
     def _close(self) -> None:
         self.updater.finish()

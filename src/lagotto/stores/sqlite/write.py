@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -13,7 +14,7 @@ from lagotto.errors import IndexUnavailableError
 from lagotto.filters import Filter
 from lagotto.indexes.base import text_rules
 from lagotto.indexes.registry import IndexChoice
-from lagotto.indexes.updater import catch_up_all, delete_remote, retry_while_locked
+from lagotto.indexes.updater import delete_remote, retry_while_locked
 from lagotto.stores.base import BaseConfig, Entry, WriteGuard
 from lagotto.stores.sql import SCHEMA_VERSION, migrate
 from lagotto.stores.sql import write as sql
@@ -155,13 +156,9 @@ class SqliteStaging(SqlStaging):
         await self.change(change)
 
     async def update_indexes(self, *, least: int = 1) -> None:
-        def update() -> None:
-            with self._base.reading() as connection:
-                changes = self._base.change_log(connection, self.config.generation)
-                indexes, lock = self.indexes.by_role(), self._base.updater_lock
-                catch_up_all(indexes, changes, lock=lock, least=least)
-
-        await in_thread(retry_while_locked, update)
+        generation = self.config.generation
+        work = partial(self._base.catch_up, self.indexes, generation=generation, least=least)
+        await in_thread(retry_while_locked, work)
 
     async def build_indexes(self) -> None:
         # what was removed meanwhile belongs to the next commit
