@@ -73,7 +73,7 @@ class TestTantivy(RebuildContract):
         async with AsyncKnowledgeBase(location, **OLD) as base:
             await base.add(*DOCUMENTS)
             with monkeypatch.context() as patched:
-                patched.setattr(SqliteStaging, "tidy_up", AsyncMock(side_effect=Stop))
+                patched.setattr(SqliteStaging, "drop_former", AsyncMock(side_effect=[None, Stop]))
                 with pytest.raises(Stop):
                     await base.rebuild(embedder="hashed:new/32")
         assert generations_in(location) == {0, 1}

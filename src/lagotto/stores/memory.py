@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import (
-    AsyncIterator,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -25,6 +18,7 @@ from lagotto import filters
 from lagotto.documents import Chunk, Document, DocumentRef, Metadata, Vector, Vectors
 from lagotto.errors import ReplaceRefusedError
 from lagotto.filters import Filter, ScalarKind, matches
+from lagotto.indexes import text_query
 from lagotto.indexes.base import (
     START,
     ChunkKeys,
@@ -39,16 +33,7 @@ from lagotto.indexes.base import (
     top_k,
 )
 from lagotto.indexes.bm25 import CountedTerms, idf
-from lagotto.indexes.text_query import (
-    Likeness,
-    Match,
-    Term,
-    TextQuery,
-    Word,
-    as_terms,
-    as_word,
-    holds,
-)
+from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, as_terms, holds
 from lagotto.stores import base
 from lagotto.stores.base import CachedChunks, CacheKey, Entry, Passage, StoredChunks, WriteGuard
 from lagotto.terms.synonyms import Synonyms
@@ -336,7 +321,7 @@ class MemoryText(TextSnapshot):
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """BM25 over all chunks, whatever the filter: the same chunk always has the same score."""
-        idfs = await self.idfs([as_word(word) for word in query.words])
+        idfs = await self.idfs([text_query.as_word(word) for word in query.words])
         known = (self.chunks.get(key) for key in keys.tolist())
         scores = [one.score(query, idfs, mean=self.mean_length) if one else 0.0 for one in known]
         return np.array(scores, np.float32)
@@ -397,6 +382,7 @@ class MemoryView:
         self._all = items
         self._text = MemoryText({key: item.text for key, item in items.items()})
         self._vectors = MemoryVectors({key: item.vector for key, item in items.items()})
+        self.text_scores, self.semantic_scores = self._text.scores, self._vectors.scores
         self._allowed = {
             key: item for key, item in items.items() if matches(where, item.document, item.chunk)
         }
@@ -410,12 +396,6 @@ class MemoryView:
 
     async def text(self, query: TextQuery, *, k: int) -> Hits:
         return await self._text.search(query, k=k, allowed=self._keys())
-
-    async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
-        return await self._vectors.scores(query, keys)
-
-    async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        return await self._text.scores(query, keys)
 
     async def idf(self, words: Sequence[Word]) -> NDArray[np.float64]:
         return np.array(await self._text.idfs(words), np.float64)

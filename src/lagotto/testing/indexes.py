@@ -17,6 +17,7 @@ import pytest
 from lagotto._internal.concurrency import in_thread
 from lagotto.documents import Document, JsonScalar, Vector, Vectors
 from lagotto.filters import In
+from lagotto.indexes import text_query
 from lagotto.indexes.base import (
     START,
     ChangeLog,
@@ -35,19 +36,7 @@ from lagotto.indexes.base import (
 from lagotto.indexes.bm25 import CountedTerms
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.text_query import (
-    Either,
-    Every,
-    Likeness,
-    Match,
-    Phrase,
-    Prefix,
-    Term,
-    TextQuery,
-    Without,
-    Word,
-    single_words,
-)
+from lagotto.indexes.text_query import Likeness, Match, Prefix, Term, TextQuery, Word, single_words
 from lagotto.stores.base import Store, View
 from lagotto.stores.memory import MemoryText, MemoryVectors
 from lagotto.terms import index_terms
@@ -190,9 +179,9 @@ QUERIES: tuple[TextQuery, ...] = (
 CONDITIONS: tuple[Match, ...] = (
     Word(("water", "oak")),
     Prefix("truf"),
-    Phrase((("water", "dog"), ("in", "the", "lake"))),
-    Every((Word(("water",)), Without(Word(("dog",))))),
-    Either((Word(("hazel",)), Word(("marsh",)))),
+    text_query.Phrase((("water", "dog"), ("in", "the", "lake"))),
+    text_query.Every((Word(("water",)), text_query.Without(Word(("dog",))))),
+    text_query.Either((Word(("hazel",)), Word(("marsh",)))),
 )
 
 

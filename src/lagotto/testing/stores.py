@@ -14,15 +14,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lagotto import errors
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Block, Document, Page, Span, in_context
-from lagotto.errors import (
-    FilterError,
-    LagottoError,
-    ModelMismatchError,
-    ReplaceRefusedError,
-    StoreBusyError,
-)
+from lagotto.errors import ReplaceRefusedError, StoreBusyError
 from lagotto.filters import (
     MAX_CONDITIONS,
     MAX_DEPTH,
@@ -56,17 +51,8 @@ from lagotto.indexes.text_query import (
     holds,
     single_words,
 )
-from lagotto.stores.base import (
-    SYNONYMS,
-    Entry,
-    Lease,
-    NewValue,
-    SourceFile,
-    Store,
-    View,
-    WriteGuard,
-    fingerprint,
-)
+from lagotto.stores import base
+from lagotto.stores.base import Entry, NewValue, Store, View, WriteGuard
 from lagotto.stores.memory import MemoryStore, outline
 from lagotto.terms import content_terms, query_terms
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -373,8 +359,8 @@ class StoreContract:
 
     async def test_the_state_of_source_files(self, store: Store) -> None:
         files = store.source_files
-        one = SourceFile("/notes/a.md", 2**40, 1_700_000_000_123_456_789, "how", "which")
-        two = SourceFile("/notes/ä b.md", 0, None, "how", "which")
+        one = base.SourceFile("/notes/a.md", 2**40, 1_700_000_000_123_456_789, "how", "which")
+        two = base.SourceFile("/notes/ä b.md", 0, None, "how", "which")
         assert await files.load("default") == {}
         await files.save("default", {"/notes/a.md": one, "/notes/b.md": two})
         await files.save("other", {"/notes/a.md": two})
@@ -385,7 +371,7 @@ class StoreContract:
         assert await files.load("other") == {"/notes/a.md": two}
         for collection in {document.collection for document in DOCUMENTS}:
             assert sorted(await files.documents(collection)) == sorted(
-                (document.id, document.source, document.content_hash, fingerprint(document))
+                (document.id, document.source, document.content_hash, base.fingerprint(document))
                 for document in DOCUMENTS
                 if document.collection == collection
             )
@@ -489,7 +475,7 @@ class StoreContract:
 
     async def test_nothing_is_written_under_a_lost_lease(self, store: Store) -> None:
         document, values = Document(id="leased", text="A text."), store.keyed_values
-        guard = WriteGuard(lease=Lease("task", "t", "me"))
+        guard = WriteGuard(lease=base.Lease("task", "t", "me"))
         for owner in (None, "another"):
             if owner is not None:
                 await values.put("task", "t", {"owner": owner})
@@ -569,12 +555,12 @@ class StoreContract:
         """Setting them writes no document, but what views have cached must not hide them."""
         values = store.keyed_values
         for groups in ([["a", "b"]], [["a", "b"], ["c", "d"]]):
-            await values.put(SYNONYMS, "default", {"groups": groups})
+            await values.put(base.SYNONYMS, "default", {"groups": groups})
             async with store.view(And()) as view:
                 synonyms = [list(group) for group in view.synonyms["default"].groups]
                 assert synonyms == groups
                 assert len((await view.text(TextQuery(((Term("dog"),),)), k=9)).keys)
-        await values.remove(SYNONYMS, "default")
+        await values.remove(base.SYNONYMS, "default")
         async with store.view(And()) as view:
             assert not view.synonyms
 
@@ -633,7 +619,7 @@ class StoreContract:
         assert await text_ids(store, "truffles", Eq("year", 1999)) == ["truffle"]
         assert await text_ids(store, "truffles", Eq("year", 2021)) == []
         version = (await store.versions("default", ["truffle"]))["truffle"]
-        assert version.fingerprint == fingerprint(changed)
+        assert version.fingerprint == base.fingerprint(changed)
 
     @pytest.mark.parametrize(
         "fields", [{"title": "Figs", "content_hash": "2"}, {"language": "de"}, {"id": "nobody"}]
@@ -656,7 +642,7 @@ class StoreContract:
         empty = Document(id="empty", text="", title="Nothing")
         await store.write([await entry(empty)])
         version = (await store.versions("default", ["empty"]))["empty"]
-        assert version == (empty.content_hash, None, fingerprint(empty), None)
+        assert version == (empty.content_hash, None, base.fingerprint(empty), None)
 
     @pytest.mark.parametrize(
         ("where", "gone"),
@@ -683,7 +669,7 @@ class StoreContract:
     async def test_vectors_of_another_model_are_refused(self, store: Store) -> None:
         good = await entry(Document(id="new", text="New."))
         alien = Entry(good.document, good.chunks, good.vectors, "another-model")
-        with pytest.raises(ModelMismatchError, match="another-model"):
+        with pytest.raises(errors.ModelMismatchError, match="another-model"):
             await store.write([good, alien])
         assert await store.get("default", "new") is None
 
@@ -874,7 +860,7 @@ class StoreContract:
     async def test_a_failed_write_leaves_everything_as_it_was(self, store: Store) -> None:
         good = await entry(Document(id="new", text="New."))
         broken = Entry(good.document, good.chunks, good.vectors[:0], good.model_id)
-        with pytest.raises((LagottoError, ValueError)):
+        with pytest.raises((errors.LagottoError, ValueError)):
             await store.write([broken])
         assert await store.get("default", "new") is None
         assert (await store.info()).documents == len(DOCUMENTS)
@@ -991,12 +977,12 @@ class StoreContract:
     async def test_too_many_conditions_are_refused(self, trees: Store) -> None:
         for field in ("year", "page"):
             where = Or(*(Gt(field, number) for number in range(MAX_CONDITIONS + 1)))
-            with pytest.raises(FilterError, match=f"has {MAX_CONDITIONS + 1} conditions"):
+            with pytest.raises(errors.FilterError, match=f"has {MAX_CONDITIONS + 1} conditions"):
                 await _seen(trees, where)
-            with pytest.raises(FilterError, match="conditions"):
+            with pytest.raises(errors.FilterError, match="conditions"):
                 async with trees.view(where):
                     pass
-            with pytest.raises(FilterError, match="conditions"):
+            with pytest.raises(errors.FilterError, match="conditions"):
                 await trees.delete(where)
         assert (await trees.info()).documents == len(MANY_DOCUMENTS)
 

@@ -71,7 +71,7 @@ async def test_a_hybrid_search_waits_for_four_round_trips(
     reader = Servers.reader
 
     @asynccontextmanager
-    async def traced(self: Servers, *, latest: bool) -> AsyncIterator[ReadTransaction]:
+    async def traced(self: Servers, *, latest: bool = False) -> AsyncIterator[ReadTransaction]:
         async with reader(self, latest=latest) as transaction:
             connection = transaction._driver.pgconn
             with trace.open("w") as file:

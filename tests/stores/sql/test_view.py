@@ -15,8 +15,8 @@ from lagotto.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
+from lagotto.indexes.updater import IndexUpdater
 from lagotto.stores.sql import view
-from lagotto.stores.sql.view import IndexTooFarBehind, StateCache, ViewFactory
 
 
 class Behind:
@@ -33,12 +33,12 @@ class Behind:
     async def attempt(self, gave_up: StoreError | None) -> StoreError | None:
         self.attempts.append(gave_up)
         if gave_up is None and len(self.attempts) < self.enough:
-            raise IndexTooFarBehind
+            raise view.IndexTooFarBehind
         return gave_up
 
     async def found(self) -> StoreError | None:
         updater: Any = SimpleNamespace(catch_up=self.catch_up)
-        return await ViewFactory(updater, in_threads=False).until_indexed(self.attempt)
+        return await view.ViewFactory(updater, in_threads=False).until_indexed(self.attempt)
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ async def test_a_search_waits_for_the_indexes_twice() -> None:
 
 def test_the_oldest_answers_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view, "MOST_ANSWERS", 2)
-    cache = StateCache()
-    assert [cache.get(name, 1, name.upper) for name in "aab"] == ["A", "A", "B"]
-    assert ("a", 1) in cache
-    cache.get("c", 1, lambda: "c")
-    assert [(name, 1) in cache for name in "abc"] == [False, True, True]
-    assert cache.get("b", 2, lambda: "new") == "new"
-    assert cache.get("b", 1, lambda: "never") == "never"
+    views = view.ViewFactory(IndexUpdater(lambda: None), in_threads=False)
+    assert [views.cached(name, 1, name.upper) for name in "aab"] == ["A", "A", "B"]
+    assert ("a", 1) in views.answers
+    views.cached("c", 1, lambda: "c")
+    assert [(name, 1) in views.answers for name in "abc"] == [False, True, True]
+    assert views.cached("b", 2, lambda: "new") == "new"
+    assert views.cached("b", 1, lambda: "never") == "never"

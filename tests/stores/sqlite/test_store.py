@@ -20,7 +20,7 @@ from tests.stores.sqlite.bases import document, made, sqlite_store
 def is_prepared(store: SqliteStore) -> bool:
     """Whether the next search need not read anything before it begins."""
     with ExitStack() as stack:
-        return store._views.cached(And(), stack) is not None
+        return store._views.at_once(And(), stack) is not None
 
 
 async def test_a_write_prepares_the_next_search_of_its_base(tmp_path: Path) -> None:

@@ -62,6 +62,8 @@ from lagotto.errors import (
 )
 from lagotto.indexes.base import ChunkKeys
 from lagotto.request_context import time_left
+from lagotto.stores.sql.read import Name
+from lagotto.stores.sql.statements import joined_keys
 from lagotto.stores.sql.tables import Instant, Number, StoredVector, Tables
 
 T = TypeVar("T")
@@ -94,20 +96,23 @@ class Servers(NamedTuple):
     asking: AsyncEngine
     ending: set[asyncio.Task[None]]
     """Transactions that have read all they were to read: nobody waits for their end."""
+    location: str
 
     @classmethod
     def at(cls, address: Address) -> Servers:
         """Pools for the servers of an address; nothing is connected yet."""
         if not address.has_several_hosts:
             writing = _pool(address, "any")
-            return cls(writing, _pool(address, "any"), writing, set())
+            return cls(writing, _pool(address, "any"), writing, set(), address.location)
         searching, asking = (_pool(address, "prefer-standby") for _ in range(2))
-        return cls(_pool(address, "read-write"), searching, asking, set())
+        writing = _pool(address, "read-write")
+        return cls(writing, searching, asking, set(), address.location)
 
     @asynccontextmanager
     async def reader(self, *, latest: bool = False) -> AsyncIterator[ReadTransaction]:
         """Read one state of the base, the `latest` or one of a standby."""
         async with AsyncExitStack() as stack:
+            stack.enter_context(postgres_errors(self.location))
             engine = self.writing if latest else self.searching
             yield await stack.enter_async_context(ReadTransaction.on(engine))
             task = asyncio.create_task(stack.pop_all().aclose())
@@ -144,9 +149,18 @@ async def single_connection(
 
 
 def create_blocking(address: Address) -> Engine:
-    """An engine for a thread that follows the change log of the primary server."""
+    """An engine for a thread that follows the change log of the primary server.
+
+    Each transaction reads one state of the base.
+    """
     options = {"target_session_attrs": "read-write" if address.has_several_hosts else "any"}
-    engine = create_engine(address.url, pool_size=1, connect_args=options)
+    engine = create_engine(
+        address.url,
+        pool_size=1,
+        connect_args=options,
+        isolation_level="REPEATABLE READ",
+        execution_options={"postgresql_readonly": True},
+    )
     event.listen(engine, "connect", _prepare)
     return engine
 
@@ -292,8 +306,8 @@ SLACK = 1.0  # seconds after the deadline in which the client cancels the query 
 SHORTEST, LONGEST = 0.001, 2_000_000.0
 """Seconds; the server counts milliseconds in 32 bits, and takes none for no limit."""
 
-SET_STATEMENT_TIMEOUT: LiteralString = """
-set_config('statement_timeout', (1000 * extract(epoch FROM least(
+_SET_TIMEOUT: LiteralString = """
+SELECT set_config('statement_timeout', (1000 * extract(epoch FROM least(
     nullif(current_setting('statement_timeout')::interval, interval '0'),
     make_interval(secs => %(limit)s)
 )))::int::text, true)"""
@@ -331,11 +345,16 @@ class ReadTransaction:
     @classmethod
     @asynccontextmanager
     async def on(cls, engine: AsyncEngine) -> AsyncIterator[ReadTransaction]:
-        """Read one state of a base; see `one_state`."""
+        """Read one state of a base, each statement for as long as the deadline of a search allows.
+
+        It ends with a commit: after a rollback the driver discards its prepared statements.
+        """
         engine = engine.execution_options(isolation_level="AUTOCOMMIT")  # psycopg's BEGIN waits
         async with engine.begin() as connection:
             driver: Any = (await connection.get_raw_connection()).driver_connection
             reader = cls(connection, driver)
+            if (seconds := limit()) is not None:
+                reader.soon(_SET_TIMEOUT, {"limit": seconds})
             try:
                 yield reader
             except psycopg.Error:
@@ -386,7 +405,7 @@ class ReadTransaction:
     async def keys(self, statement: LiteralString, parameters: Mapping[str, Any]) -> ChunkKeys:
         """The keys that a statement has joined by `string_agg(int8send(key), '')`."""
         ((joined,),) = await self.rows(statement, parameters)
-        return keys_of(joined)
+        return joined_keys(joined)
 
     async def ask(self, question: Callable[[Connection], T], *, brief: bool = False) -> T:
         """Run a function over the connection; needs no thread, whatever `brief` says."""
@@ -403,28 +422,10 @@ class ReadTransaction:
             yield
 
 
-AnyEngine = TypeVar("AnyEngine", Engine, AsyncEngine)
-
-
-def one_state(engine: AnyEngine) -> AnyEngine:
-    """Read-only transactions that see one state of the base.
-
-    They end with a commit: after a rollback the driver discards its prepared statements.
-    """
-    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-
-
 def limit() -> float | None:
     """Seconds that a statement may take on the server from now on, None for no limit."""
     left = time_left()
     return None if left is None else min(max(left + SLACK, SHORTEST), LONGEST)
-
-
-def set_statement_timeout(connection: Connection) -> None:
-    """Limit the statements of a transaction if its search has a deadline."""
-    seconds = limit()
-    if seconds is not None:
-        connection.exec_driver_sql(f"SELECT {SET_STATEMENT_TIMEOUT}", {"limit": seconds})
 
 
 SAFE = "what was stored before is safe"
@@ -482,9 +483,6 @@ def _explained(location: str, error: psycopg.Error) -> StoreError:
         return StoreUnavailableError(f"{location} can't be reached: {message}; {advice}")
     return StoreError(f"{location}: {message}")
 
-
-Name = tuple[str, str]
-"""Collection and id of a document."""
 
 BUSY_TIMEOUT = 30.0
 
@@ -551,38 +549,28 @@ class KeysParameter:
 
     keys: ChunkKeys
 
-
-def keys_of(joined: Buffer | None) -> ChunkKeys:
-    """The keys in the result of `string_agg(int8send(key), '')`."""
-    return np.frombuffer(joined or b"", ">i8").astype(np.int64)
+    def encoded(self) -> bytes:
+        if not len(self.keys):
+            return struct.pack(">iii", 0, 0, INT8)
+        items = np.empty(len(self.keys), _ITEM)
+        items["size"], items["number"] = 8, self.keys
+        return struct.pack(">iiiii", 1, 0, INT8, len(items), 1) + items.tobytes()
 
 
 def register(connection: BaseConnection[object], *, vector_oid: int) -> None:
     """Register the parameters above with a connection, and a loader for vectors."""
-    dumper = type("VectorDumperWithOid", (_VectorDumper,), {"oid": vector_oid})
-    connection.adapters.register_dumper(VectorParameter, dumper)
-    connection.adapters.register_dumper(KeysParameter, _KeysDumper)
+    for kind, oid in ((VectorParameter, vector_oid), (KeysParameter, INT8_ARRAY)):
+        dumper = type(f"{kind.__name__}Dumper", (_EncodedDumper,), {"oid": oid})
+        connection.adapters.register_dumper(kind, dumper)
     connection.adapters.register_loader(vector_oid, _TextVectorLoader)
     connection.adapters.register_loader(vector_oid, _BinaryVectorLoader)
 
 
-class _VectorDumper(Dumper):
+class _EncodedDumper(Dumper):
     format = Format.BINARY
 
-    def dump(self, obj: VectorParameter) -> Buffer:
+    def dump(self, obj: VectorParameter | KeysParameter) -> Buffer:
         return obj.encoded()
-
-
-class _KeysDumper(Dumper):
-    format = Format.BINARY
-    oid = INT8_ARRAY
-
-    def dump(self, obj: KeysParameter) -> Buffer:
-        if not len(obj.keys):
-            return struct.pack(">iii", 0, 0, INT8)
-        items = np.empty(len(obj.keys), _ITEM)
-        items["size"], items["number"] = 8, obj.keys
-        return struct.pack(">iiiii", 1, 0, INT8, len(items), 1) + items.tobytes()
 
 
 class _TextVectorLoader(Loader):
@@ -600,13 +588,9 @@ class _BinaryVectorLoader(Loader):
 
 
 @compiles(StoredVector, DIALECT)
-def _vector(_type: StoredVector, _compiler: DDLCompiler, **_how: Any) -> str:
-    return "vector"
-
-
 @compiles(Instant, DIALECT)
-def _timestamp(_type: Instant, _compiler: DDLCompiler, **_how: Any) -> str:
-    return "TIMESTAMPTZ"
+def _own_type(kind: StoredVector | Instant, _compiler: DDLCompiler, **_how: Any) -> str:
+    return "vector" if isinstance(kind, StoredVector) else "TIMESTAMPTZ"
 
 
 # "bytea" is sent as it is, so it stands for types that are encoded here.

@@ -23,23 +23,18 @@ from sqlalchemy import Connection, text
 
 from lagotto.documents import storable
 from lagotto.errors import ConfigError, QueryError, StoreError
-from lagotto.indexes.base import ChunkKeys, FilterKeys, Hits, top_k
+from lagotto.indexes.base import ChunkKeys, ChunkText, FilterKeys, Hits, top_k
 from lagotto.indexes.bm25 import K1, B
 from lagotto.indexes.text_query import NativeQuery, TextQuery
 from lagotto.prefs import FtsMode
 from lagotto.stores.base import HybridHits, HybridQuery, Passage, Scale
-from lagotto.stores.postgres.database import (
-    KeysParameter,
-    ReadTransaction,
-    VectorParameter,
-    keys_of,
-)
+from lagotto.stores.postgres.database import KeysParameter, ReadTransaction, VectorParameter
 from lagotto.stores.postgres.schema import CREATE_WORDS
 from lagotto.stores.postgres.vector_index import PgVectors, Way
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.generations import read_next
 from lagotto.stores.sql.read import passages_of, read_config, setting
-from lagotto.stores.sql.statements import FINDABLE, PASSAGE_COLUMNS, SELECT_PASSAGES
+from lagotto.stores.sql.statements import FINDABLE, PASSAGE_COLUMNS, SELECT_PASSAGES, joined_keys
 from lagotto.stores.sql.write import put_setting
 from lagotto.terms.languages import NAMES, UNSTEMMED, is_language, language_of
 
@@ -266,23 +261,18 @@ class PostgresNative:
         A QueryError if it can't be parsed, a StoreError if there is no index and none can be built;
         the query can then be asked in another way.
         """
-        await self._check(query.config)
+        if query.config is not None and not is_language(query.config):
+            ((exists,),) = await self.reader.rows(_HAS_CONFIG, {"name": query.config})
+            if not exists:
+                raise ConfigError(
+                    f"fts.config: {query.config!r} is neither a language nor a text search "
+                    "configuration on the search path of this database; name one as english or en, "
+                    "or as schema.name (psql lists them with \\dF)"
+                )
         if not (self.configs or self._new_configs):
             self._new_configs.append(await self.indexes.words())
         if query.mode == "strict":
             await self._score(query)
-
-    async def _check(self, config: str | None) -> None:
-        """Raise ConfigError unless the server has the configuration, if it is of its own."""
-        if config is None or is_language(config):
-            return
-        ((exists,),) = await self.reader.rows(_HAS_CONFIG, {"name": config})
-        if not exists:
-            raise ConfigError(
-                f"fts.config: {config!r} is neither a language nor a text search configuration on "
-                "the search path of this database; name one as english or en, or as schema.name "
-                "(psql lists them with \\dF)"
-            )
 
     async def search(self, query: NativeQuery, *, k: int) -> Hits:
         hits = await self._score(query)
@@ -334,7 +324,7 @@ class PostgresNative:
                     "words by & | ! <-> and close every parenthesis and quotation"
                 )
                 raise QueryError(query.text, 0, problem) from exc
-        return keys_of(keys), np.frombuffer(ranks or b"", ">f4").astype(np.float32)
+        return joined_keys(keys), np.frombuffer(ranks or b"", ">f4").astype(np.float32)
 
     async def comparable(self) -> bool:
         """Whether all texts can be compared within about half a second."""
@@ -493,7 +483,7 @@ class NativeIndexes:
     """
 
     def __init__(
-        self, change: Change, *, fresh: Callable[[], AbstractAsyncContextManager[ReadTransaction]]
+        self, change: Change, fresh: Callable[[], AbstractAsyncContextManager[ReadTransaction]]
     ) -> None:
         self._change = change
         self.fresh = fresh
@@ -544,9 +534,8 @@ def make_words(connection: Connection) -> Configs:
             changes = SqlChangeLog(connection, generation=config.generation)
             for start, stop in changes.ranges(since=0):
                 chunks = changes.added_texts(start, stop)
-                texts = [(chunk.text, chunk.detected) for chunk in chunks]
                 keys = [chunk.key for chunk in chunks]
-                keep_words(connection, keys, texts, generation=config.generation)
+                keep_words(connection, keys, chunks, config.generation)
     connection.execute(text("CREATE INDEX chunk_words_by_word ON chunk_words USING gin (words)"))
     connection.execute(text("ANALYZE chunk_words"))
     for right, who in connection.execute(_RIGHTS).all():
@@ -589,20 +578,16 @@ def parse_configs(value: str | None) -> Configs | None:
 
 
 def keep_words(
-    connection: Connection,
-    keys: Sequence[int],
-    texts: Sequence[tuple[str, str | None]],
-    *,
-    generation: int,
+    connection: Connection, keys: Sequence[int], chunks: Sequence[ChunkText], generation: int
 ) -> None:
-    """Add new chunks, given by their texts and languages, if the table exists."""
+    """Add new chunks, which have these keys, if the table exists."""
     known = parse_configs(setting(connection, SETTING))
     if not (known and keys):
         return
-    beginnings = (content.encode()[:MOST_BYTES] for content, _ in texts)
+    beginnings = (chunk.text.encode()[:MOST_BYTES] for chunk in chunks)
     rows = {
         "keys": list(keys),
-        "configs": [config_of(language, known) for _, language in texts],
+        "configs": [config_of(chunk.detected, known) for chunk in chunks],
         "texts": [beginning.decode(errors="ignore") for beginning in beginnings],
         "generation": generation,
     }

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from sqlalchemy import Connection, text
 
@@ -20,23 +20,18 @@ from lagotto.indexes.registry import IndexChoice
 from lagotto.indexes.text_query import NativeFunction
 from lagotto.indexes.updater import delete_remote, retry_while_locked
 from lagotto.stores import base
-from lagotto.stores.postgres import database, text_index
+from lagotto.stores.postgres import database, schema, text_index
 from lagotto.stores.postgres.native import NativeIndexes, chunks_without_words
-from lagotto.stores.postgres.schema import (
-    enforce_dimension,
-    forget_dimensions,
-    prepare_schema,
-    schema_version,
-)
+from lagotto.stores.postgres.text_index import Gain
 from lagotto.stores.postgres.vector_index import GRAPH, GRAPH_FROM, build_graph, drop_graphs
 from lagotto.stores.postgres.view_factory import PGVECTOR, POSTINGS, PostgresViews, RemoteIndexes
 from lagotto.stores.sql import SCHEMA_VERSION, read, write
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.changelog import language_counts as read_language_counts
 from lagotto.stores.sql.checks import check_rows
-from lagotto.stores.sql.chunk_cache import SqlChunkCache
+from lagotto.stores.sql.chunk_cache import CACHE_TIMEOUT, SqlChunkCache
 from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
-from lagotto.stores.sql.filters import matching_names, paged_documents, read_matching_chunks
+from lagotto.stores.sql.filters import matching_keys, paged_documents, read_matching_chunks
 from lagotto.stores.sql.generations import NEXT, SqlStaging, generation_configs
 from lagotto.stores.sql.indexes import IN_TABLES
 from lagotto.stores.sql.statements import CURRENT, FINDABLE, WriteConnection
@@ -45,9 +40,6 @@ from lagotto.stores.sql.view import SqlView
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-CACHE_TIMEOUT = 0.05
-"""Seconds that a search waits for other writers before it gives up caching its chunks."""
 
 QUIET = 5.0  # seconds without a write after which the graph of vectors is built
 
@@ -59,19 +51,15 @@ _SIZE = text(
 )
 
 
-class Reserved(NamedTuple):
-    """Numbers for entries and their segment; `first`: the base has no model yet."""
+def reserve(connection: Connection, entries: Sequence[base.Entry]) -> write.Numbers | None:
+    """Take the numbers that entries need, always in this order, so that writers can't deadlock.
 
-    numbers: write.Numbers
-    segment: int
-    first: bool
-
-
-def reserve(connection: Connection, entries: Sequence[base.Entry]) -> Reserved:
-    """Take the numbers that entries need, always in this order, so that writers can't deadlock."""
-    first = read.setting(connection, "model_id") is None
+    None if the base has no model yet, which only one writer may decide.
+    """
+    if read.setting(connection, "model_id") is None:
+        return None
     numbers = write.number_entries(connection, entries)
-    return Reserved(numbers, reserve_segment(connection), first)
+    return numbers._replace(segment=reserve_segment(connection))
 
 
 def reserve_segment(connection: Connection) -> int:
@@ -85,7 +73,7 @@ def replace(
     entries: Sequence[base.Entry],
     *,
     segment: text_index.PostingSegment | None,
-    reserved: Reserved | None,
+    reserved: write.Numbers | None,
     location: str,
     guard: base.WriteGuard | None,
 ) -> None:
@@ -97,35 +85,36 @@ def replace(
     """
     config, is_new = write.check_config(connection, entries, location)
     if is_new:
-        enforce_dimension(connection, config)
+        schema.enforce_dimension(connection, config)
     documents = [entry.document for entry in entries]
     write.check_guard(connection, guard, documents)
     former = read.document_keys(connection, documents)
     gone = _remove(connection, list(former.values()), in_order=reserved is None)
-    numbers = reserved.numbers if reserved else write.number_entries(connection, entries)
-    options: dict[str, Any] = {"generation": config.generation}
-    write.write_entries(connection, entries, numbers=numbers, put=database.copy_rows, **options)
-    if reserved:
-        options["number"] = reserved.segment
-    added = text_index.add_entries(connection, entries, numbers.chunks, segment, **options)
-    text_index.record_commit(connection, {config.generation: added}, gone)
+    numbers, generation = reserved or write.number_entries(connection, entries), config.generation
+    write.write_entries(
+        connection, entries, numbers=numbers, generation=generation, put=database.copy_rows
+    )
+    keys = numbers.findable(entries)
+    added = text_index.add_segment(connection, segment, keys, generation, numbers.segment)
+    text_index.record_commit(connection, added, *gone)
 
 
 def remove(
-    connection: Connection, where: Filter, names: Collection[database.Name], *, in_order: bool
+    connection: Connection, where: Filter, names: Collection[read.Name], *, in_order: bool
 ) -> list[str]:
     """Remove the named documents that still match; return their ids.
 
     `in_order` notes the removals in the change log: the caller is the only writer.
     """
-    documents = [item for item in matching_names(connection, where) if item[1:] in names]
+    matching = matching_keys(connection, where).items()
+    documents = {name: key for name, key in matching if name in names}
     if documents:
-        gone = _remove(connection, [item.key for item in documents], in_order=in_order)
-        text_index.record_commit(connection, gone)
-    return [item.id for item in documents]
+        gone = _remove(connection, list(documents.values()), in_order=in_order)
+        text_index.record_commit(connection, *gone)
+    return [name for _, name in documents]
 
 
-def _remove(connection: Connection, keys: Sequence[int], *, in_order: bool) -> text_index.Changes:
+def _remove(connection: Connection, keys: Sequence[int], *, in_order: bool) -> list[Gain]:
     """Remove documents, with what every generation has of them; what they lose.
 
     The log of the next generation needs no order: its head moves only while nobody else writes.
@@ -217,7 +206,7 @@ class PostgresStore:
         self.busy_timeout = busy_timeout
         self._servers: database.Servers | None = None
         self._new_copy_of: str | None = None
-        self._native = NativeIndexes(self.change, fresh=partial(self._reader, latest=True))
+        self._native = NativeIndexes(self.change, lambda: self._opened().reader(latest=True))
         self.remote = RemoteIndexes(self.address, self._wanted, timeout=busy_timeout)
         self._views = PostgresViews(self._native, self.remote)
         self._settling: asyncio.Task[None] | None = None
@@ -260,13 +249,13 @@ class PostgresStore:
         self, entries: Sequence[base.Entry], *, guard: base.WriteGuard | None = None
     ) -> None:
         documents = [entry.document for entry in entries]
-        segment = reserved = names = None
+        segment = reserved = None
         if self.remote.open.text is None:
             counts = await self.language_counts(documents)
             segment = await in_thread(text_index.entry_segment, entries, counts)
         if not self.remote.are_used:
             reserved = await self.change(partial(reserve, entries=entries), ())
-            names = None if reserved.first else {document.ref for document in documents}
+        names = {document.ref for document in documents} if reserved else None
         written = partial(replace, entries=entries, segment=segment, reserved=reserved)
         await self.change(partial(written, location=self.location, guard=guard), names)
         await self.merge_segments()
@@ -282,17 +271,12 @@ class PostgresStore:
     async def update(
         self, documents: Sequence[Document], *, guard: base.WriteGuard | None = None
     ) -> None:
-        def change(connection: Connection) -> None:
-            write.check_guard(connection, guard, documents)
-            write.update_documents(connection, documents)
-            text_index.record_commit(connection)
-
+        change = partial(write.update_documents, documents=documents, guard=guard)
         names = {document.ref for document in documents}
         await self.change(change, None if self.remote.are_used else names)
 
     async def delete(self, where: Filter) -> list[str]:
-        documents = await self.ask(partial(matching_names, where=where))
-        names = {item[1:] for item in documents}
+        names = await self.ask(partial(matching_keys, where=where))
         if not names:
             return []
         in_order = self.remote.are_used
@@ -326,14 +310,8 @@ class PostgresStore:
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
-        async with self._reader() as reader:
+        async with self._opened().reader() as reader:
             yield await self._views.view(reader, where)
-
-    @asynccontextmanager
-    async def _reader(self, *, latest: bool = False) -> AsyncIterator[database.ReadTransaction]:
-        with database.postgres_errors(self.location):
-            async with self._opened().reader(latest=latest) as reader:
-                yield reader
 
     async def info(self) -> base.StoreInfo:
         down = await in_thread(self.remote.unreachable)
@@ -371,19 +349,19 @@ class PostgresStore:
             await self.change(partial(write.mark_copy, source=source))
 
     def staging(self, config: base.BaseConfig) -> AbstractAsyncContextManager[PostgresStaging]:
-        return postgres_staging(self, config)
+        return PostgresStaging(self, config).begun()
 
     async def check(self) -> list[Finding]:
         own = await self._read(lambda connection: list(findings(connection, self.remote.choice)))
         return [*own, *await in_thread(self.remote.check_all)]
 
     def _is_ready(self, connection: Connection) -> bool:
-        version = schema_version(connection, self.location)
+        version = schema.schema_version(connection, self.location)
         return version == SCHEMA_VERSION and text_index.is_current(connection)
 
     def _prepare(self, connection: Connection) -> None:
-        is_new = schema_version(connection, self.location) == 0
-        prepare_schema(connection, self.location)
+        is_new = schema.schema_version(connection, self.location) == 0
+        schema.prepare_schema(connection, self.location)
         if is_new:
             write.put_setting(connection, "text_index", self._wanted.text or POSTINGS)
             write.put_setting(connection, "vector_index", self._wanted.vectors or PGVECTOR)
@@ -419,16 +397,15 @@ class PostgresStore:
     async def _read(self, question: Callable[[Connection], T], *, latest: bool = False) -> T:
         """Read from one state of the base; `latest` asks the primary, since a standby may lag."""
         servers = self._opened()
-        engine = database.one_state(servers.writing if latest else servers.asking)
+        engine = servers.writing if latest else servers.asking
         with database.postgres_errors(self.location):
-            async with engine.begin() as connection:
-                await connection.run_sync(database.set_statement_timeout)
-                return await connection.run_sync(question)
+            async with database.ReadTransaction.on(engine) as reader:
+                return await reader.ask(question)
 
     async def change(
         self,
         change: Callable[[Connection], T],
-        names: Collection[database.Name] | None = None,
+        names: Collection[read.Name] | None = None,
         *,
         wait: float | None = None,
     ) -> T:
@@ -479,27 +456,6 @@ _DROP_POSTINGS = text("DELETE FROM posting WHERE segment = :number")
 _DROP_SEGMENT = text("DELETE FROM segment WHERE number = :number")
 
 
-@asynccontextmanager
-async def postgres_staging(
-    store: PostgresStore, config: base.BaseConfig
-) -> AsyncIterator[PostgresStaging]:
-    """The next generation of a base; the former one is deleted once it has been replaced."""
-    # holds the lock until it closes
-    async with database.single_connection(store.address, "AUTOCOMMIT") as connection:
-        if not await connection.scalar(_ONE_REBUILDER):
-            raise StoreBusyError(
-                f"another process is rebuilding {store.location}; wait until it has finished"
-            )
-        staging = PostgresStaging(store, config)
-        await staging.prepare()
-        try:
-            yield staging
-        finally:
-            await in_thread(staging.indexes.close)
-            if staging.switched:
-                await staging.drop_former()
-
-
 class PostgresStaging(SqlStaging):
     """A Staging for PostgresStore: with postings and a graph in tables, or indexes elsewhere."""
 
@@ -510,9 +466,15 @@ class PostgresStaging(SqlStaging):
         self._base = store
         self.indexes = store.remote.open_for(config)
 
+    @asynccontextmanager
+    async def locked(self) -> AsyncIterator[bool]:
+        # holds the lock until it closes
+        async with database.single_connection(self._base.address, "AUTOCOMMIT") as connection:
+            yield bool(await connection.scalar(_ONE_REBUILDER))
+
     async def prepare(self) -> None:
         await super().prepare()
-        await self._if_free(partial(enforce_dimension, config=self.config))
+        await self._if_free(partial(schema.enforce_dimension, config=self.config))
 
     def begin(self, connection: WriteConnection) -> None:
         super().begin(connection)
@@ -533,10 +495,9 @@ class PostgresStaging(SqlStaging):
             segment = whole
             if whole is not None and len(current) < len(entries):  # others have changed meanwhile
                 segment = text_index.entry_segment(current, counts)
-            added = text_index.add_entries(
-                connection, current, numbers.chunks, segment, generation=generation
-            )
-            text_index.record_commit(connection, {generation: added}, generation=generation)
+            keys = numbers.findable(current)
+            added = text_index.add_segment(connection, segment, keys, generation)
+            text_index.record_commit(connection, added, generation=generation)
 
         await self._base.change(change)
         await self._base.merge_segments(generation)
@@ -544,7 +505,7 @@ class PostgresStaging(SqlStaging):
     async def update_indexes(self, *, least: int = 1) -> None:
         if self.indexes.by_role():
             generation = self.config.generation
-            work = partial(self._base.remote.catch_up_next, self.indexes, generation)
+            work = partial(self._base.remote.catch_up, self.indexes, generation=generation)
             await in_thread(retry_while_locked, work)
 
     async def build_indexes(self) -> None:
@@ -569,7 +530,7 @@ class PostgresStaging(SqlStaging):
         while await self._base.change(_drop_segment):
             pass
         generations = await self.ask(generation_configs)
-        await self._if_free(partial(forget_dimensions, generations=generations))
+        await self._if_free(partial(schema.forget_dimensions, generations=generations))
         try:
             async with database.single_connection(self._base.address, "AUTOCOMMIT") as connection:
                 await drop_graphs(connection, generations=generations)

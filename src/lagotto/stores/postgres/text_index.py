@@ -7,10 +7,10 @@ import logging
 import math
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Literal, NamedTuple
 from zlib import crc32
 
@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
 from lagotto.documents import storable
+from lagotto.indexes import text_query
 from lagotto.indexes.base import (
     ChunkKeys,
+    ChunkText,
     FilterKeys,
     Hits,
     LogPosition,
@@ -33,20 +35,7 @@ from lagotto.indexes.base import (
     union,
 )
 from lagotto.indexes.bm25 import ScoredKeys, score_words, term_weight
-from lagotto.indexes.text_query import (
-    Either,
-    Every,
-    Likeness,
-    Match,
-    Phrase,
-    Prefix,
-    Term,
-    TextQuery,
-    Without,
-    Word,
-    holds,
-    single_words,
-)
+from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, single_words
 from lagotto.stores.base import Entry, LanguageCounts, main_language
 from lagotto.stores.postgres import database
 from lagotto.stores.postgres.native import keep_words
@@ -75,12 +64,11 @@ Postings = NDArray[np.void]
 class PostingSegment:
     """The postings of some chunks, which are numbered from 0 until they have keys.
 
-    `texts` are the indexed texts with their languages, `chunks` the numbers of their terms with the
-    tsvectors of the positions of these.
+    `vectors` are the numbers of their terms with the tsvectors of the positions of these.
     """
 
-    texts: Sequence[tuple[str, str | None]]
-    chunks: Sequence[tuple[int, bytes]]
+    chunks: Sequence[ChunkText]
+    vectors: Sequence[tuple[int, bytes]]
     terms: Sequence[str]
     bounds: NDArray[np.int64]
     postings: Postings
@@ -93,20 +81,15 @@ class PostingSegment:
             yield term, postings[start:stop].tobytes()
 
 
-def make_segment(
-    texts: Sequence[tuple[str, str | None]], languages: Sequence[str | None]
-) -> PostingSegment:
-    """The segment of chunks, given by their texts with their own languages.
-
-    `languages` are those to index them in: the main one of a collection stands in for unknown ones.
-    """
+def make_segment(chunks: Sequence[ChunkText]) -> PostingSegment:
+    """The segment of chunks, whatever their keys."""
     numbers: dict[str, int] = {}
     records: list[tuple[int, int, int, int]] = []
-    chunks = []
-    for number, ((content, _), language) in enumerate(zip(texts, languages, strict=True)):
-        terms = index_terms(content, language)
+    vectors = []
+    for number, chunk in enumerate(chunks):
+        terms = index_terms(chunk.text, chunk.language)
         length = min(len(terms), LARGEST)
-        chunks.append((len(terms), tsvector(terms)))
+        vectors.append((len(terms), tsvector(terms)))
         for term, count in Counter(terms).items():
             position = numbers.setdefault(term, len(numbers))
             records.append((position, number, min(count, LARGEST), length))
@@ -116,18 +99,21 @@ def make_segment(
     for column, name in enumerate(("key", "count", "length"), 1):
         postings[name] = table[:, column]
     bounds = np.searchsorted(table[:, 0], np.arange(len(numbers) + 1))
-    return PostingSegment(texts, chunks, list(numbers), bounds, postings)
+    return PostingSegment(chunks, vectors, list(numbers), bounds, postings)
 
 
 def entry_segment(entries: Sequence[Entry], counts: LanguageCounts) -> PostingSegment:
-    """The segment of the findable chunks, in the order of their keys."""
-    texts, languages = [], []
+    """The segment of the findable chunks, in the order of their keys.
+
+    The main language of a collection stands in for unknown ones.
+    """
+    chunks = []
     for document, chunk in ((item.document, chunk) for item in entries for chunk in item.chunks):
         if chunk.level != "parent":
-            content = chunk.in_context(document.title)
-            texts.append((content, document.language))
-            languages.append(document.language or main_language(counts, document.collection))
-    return make_segment(texts, languages)
+            content, detected = chunk.in_context(document.title), document.language
+            language = detected or main_language(counts, document.collection)
+            chunks.append(ChunkText(0, 0, content, language, detected))
+    return make_segment(chunks)
 
 
 def tsvector(terms: Sequence[str]) -> bytes:
@@ -183,57 +169,37 @@ _COUNT_ALL = text(
 )
 
 
-class Counts(NamedTuple):
-    """A number of indexed chunks, and of their terms."""
+class Gain(NamedTuple):
+    """How many chunks and terms of chunks a generation gains, below 0 what it loses."""
 
-    chunks: int = 0
-    terms: int = 0
-
-
-Changes = Mapping[int, Counts]
-"""What was added to generations, below 0 what was removed from them."""
+    generation: int
+    chunks: int
+    terms: int
 
 
-def add_entries(
+def add_segment(
     connection: Connection,
-    entries: Sequence[Entry],
-    keys: range,
     segment: PostingSegment | None,
-    *,
+    keys: Sequence[int],
     generation: int,
     number: int | None = None,
-) -> Counts:
-    """Index the chunks of entries, which have these keys; return what was added.
+) -> Gain:
+    """Index the chunks that have these keys.
 
     `segment` is None if words are indexed elsewhere; `number` is the one reserved for it, if any.
     """
-    levels = (chunk.level for entry in entries for chunk in entry.chunks)
-    findable = [key for key, level in zip(keys, levels, strict=True) if level != "parent"]
-    if segment is None:
-        return Counts(len(findable))
-    return _add_segment(connection, segment, findable, generation=generation, number=number)
-
-
-def _add_segment(
-    connection: Connection,
-    segment: PostingSegment,
-    keys: Sequence[int],
-    *,
-    generation: int,
-    number: int | None = None,
-) -> Counts:
-    if not keys:
-        return Counts()
+    if segment is None or not keys:
+        return Gain(generation, len(keys), 0)
     number = number or take_numbers(connection, "segment", 1)
     row = {"number": number, "chunks": len(keys), "generation": generation}
     insert_rows(connection, "segment", [row])
     columns = {"chunk_key": "int8", "length": "int8", "terms": "bytea"}
-    rows = ((key, *chunk) for key, chunk in zip(keys, segment.chunks, strict=True))
+    rows = ((key, *vector) for key, vector in zip(keys, segment.vectors, strict=True))
     database.copy_values(connection, "chunk_terms", columns, rows)
-    keep_words(connection, keys, segment.texts, generation=generation)
+    keep_words(connection, keys, segment.chunks, generation)
     _add_postings(connection, number, segment.rows(np.array(keys, np.int64)), generation)
     _add_terms(connection, segment.terms)
-    return Counts(len(keys), sum(length for length, _ in segment.chunks))
+    return Gain(generation, len(keys), sum(length for length, _ in segment.vectors))
 
 
 def _add_postings(
@@ -244,26 +210,25 @@ def _add_postings(
     database.copy_values(connection, "posting", columns, values)
 
 
-def mark_removed(connection: Connection, document_keys: Sequence[int]) -> Changes:
+def mark_removed(connection: Connection, document_keys: Sequence[int]) -> list[Gain]:
     """List the chunks of documents about to be removed as gone; what generations lose with them.
 
     They are counted whether their words are indexed here or not.
     """
     if not document_keys:
-        return {}
+        return []
     rows = connection.execute(_FORGET, {"documents": list(document_keys)})
-    return {generation: Counts(-chunks, -int(terms)) for generation, chunks, terms in rows}
+    return [Gain(generation, -chunks, -int(terms)) for generation, chunks, terms in rows]
 
 
-def record_commit(connection: Connection, *changes: Changes, generation: int | None = None) -> None:
+def record_commit(connection: Connection, *gains: Gain, generation: int | None = None) -> None:
     """Record a commit to a generation, the current one for None, and update the statistics.
 
     Must be the last step of a transaction: from here on writers wait for each other.
     """
     note_change(connection, generation)
-    for one in sorted({number for some in changes for number in some}):
-        counts = (some.get(one, Counts()) for some in changes)
-        chunks, terms = map(sum, zip(*counts, strict=True))
+    for one, own in groupby(sorted(gains), key=lambda gain: gain.generation):
+        _, chunks, terms = map(sum, zip(*own, strict=True))
         connection.execute(_COUNT, {"chunks": chunks, "terms": terms, "generation": one})
 
 
@@ -359,14 +324,14 @@ class PostingsText(TextSnapshot):
         return [len(self._holding_any(word.terms)) for word in words]
 
     async def matching(self, match: Match, among: ChunkKeys | None = None) -> ChunkKeys:
-        if isinstance(match, Every):
+        if isinstance(match, text_query.Every):
             # what holds for a chunk without terms can only narrow what others have found
-            for part in sorted(match.parts, key=lambda part: holds(part, ())):
+            for part in sorted(match.parts, key=lambda part: text_query.holds(part, ())):
                 among = await self.matching(part, among)
             return await self._everything() if among is None else among
-        if isinstance(match, Either):
+        if isinstance(match, text_query.Either):
             return union([await self.matching(part, among) for part in match.parts])
-        if isinstance(match, Without):
+        if isinstance(match, text_query.Without):
             seen = await self._everything() if among is None else among
             return np.setdiff1d(seen, await self.matching(match.part, seen), assume_unique=True)
         keys = await self._holding(match)
@@ -398,12 +363,12 @@ class PostingsText(TextSnapshot):
             self._findable = np.sort(await self.reader.keys(_ALL, self._parameters()))
         return self._findable
 
-    async def _holding(self, match: Word | Prefix | Phrase) -> ChunkKeys:
+    async def _holding(self, match: Word | text_query.Prefix | text_query.Phrase) -> ChunkKeys:
         """The chunks that hold words, ascending."""
         if isinstance(match, Word):
             await self._read(match.terms)
             return self._holding_any(match.terms)
-        if isinstance(match, Phrase):
+        if isinstance(match, text_query.Phrase):
             return union([await self._in_order(terms) for terms in match.variants])
         start = storable(match.start)
         parameters = self._parameters(start=start, stop=start + BEHIND_ALL)
@@ -592,12 +557,7 @@ def renew(connection: Connection) -> None:
     changes = SqlChangeLog(connection)
     for start, stop in changes.ranges(since=0):
         chunks = sorted(changes.added_texts(start, stop), key=lambda chunk: chunk.key)
-        segment = make_segment(
-            [(chunk.text, chunk.detected) for chunk in chunks],
-            [chunk.language for chunk in chunks],
-        )
-        keys = [chunk.key for chunk in chunks]
-        _add_segment(connection, segment, keys, generation=generation)
+        add_segment(connection, make_segment(chunks), [chunk.key for chunk in chunks], generation)
     connection.execute(_COUNT_ALL, {"generation": generation})
     put_setting(connection, "text_rules", text_rules())
     record_commit(connection)

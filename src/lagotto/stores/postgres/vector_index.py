@@ -23,13 +23,8 @@ from lagotto.indexes.base import (
     top_k,
 )
 from lagotto.stores.base import BaseConfig
-from lagotto.stores.postgres.database import (
-    BUILDER,
-    FEWEST_CANDIDATES,
-    KeysParameter,
-    ReadTransaction,
-    VectorParameter,
-)
+from lagotto.stores.postgres import database
+from lagotto.stores.postgres.database import KeysParameter, ReadTransaction, VectorParameter
 
 GRAPH_FROM = 10_000
 """With fewer vectors, every search reads all of them: with 5,000 that takes less time, with 10,000
@@ -57,7 +52,7 @@ _GRAPHS = text(
     "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() "
     f"AND indexname ~ '^{GRAPH}[0-9]+$'"
 )
-_LOCK = text(f"SELECT pg_try_advisory_lock({BUILDER}, current_schema()::regnamespace::oid::int)")
+_LOCK = text(f"SELECT pg_try_advisory_lock({database.BUILDER}, {database.SCHEMA}::int)")
 
 
 async def build_graph(connection: AsyncConnection, config: BaseConfig) -> None:
@@ -179,11 +174,11 @@ class PgVectors(VectorSnapshot):
 def candidate_count(chunks: int) -> int:
     """How many candidates a search keeps in a graph of so many chunks."""
     growth = math.sqrt(max(1.0, chunks / FEWEST_UP_TO))
-    return min(round(FEWEST_CANDIDATES * growth), MOST_CANDIDATES)
+    return min(round(database.FEWEST_CANDIDATES * growth), MOST_CANDIDATES)
 
 
 def keep_candidates(reader: ReadTransaction, chunks: int) -> None:
     """Let searches of this transaction keep as many as a graph of so many chunks needs."""
     count = candidate_count(chunks)
-    if count > FEWEST_CANDIDATES:
+    if count > database.FEWEST_CANDIDATES:
         reader.soon(_KEEP, {"count": str(count)})

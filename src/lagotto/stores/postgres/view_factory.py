@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from sqlalchemy import Connection, Engine
@@ -23,15 +22,7 @@ from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 from lagotto.stores.sql.indexes import IN_TABLES, IndexPair, StoreIndexes
 from lagotto.stores.sql.read import read_config, setting
 from lagotto.stores.sql.statements import CURRENT, Statement
-from lagotto.stores.sql.view import (
-    DownPair,
-    OwnParts,
-    SqlView,
-    State,
-    ViewFactory,
-    both_refreshed,
-    refreshed,
-)
+from lagotto.stores.sql.view import OwnParts, SqlView, State, ViewFactory
 
 ATTEMPTS = 3  # how often an index that is ahead of the transaction is asked again
 _STATE = f"""
@@ -91,9 +82,7 @@ class PostgresViews(ViewFactory):
     ) -> SqlView | None:
         """None if an index is ahead of what the reader sees."""
         indexes = self._remote.open  # another thread may open others
-        down: DownPair = (None, None)
-        if self._remote.are_used:
-            down = await in_thread(both_refreshed, indexes)
+        down = await in_thread(indexes.refresh) if self._remote.are_used else {}
 
         def at_state(connection: Connection) -> SqlView | None:
             position = LogPosition(known["change"], known["token"])
@@ -123,7 +112,7 @@ class PostgresViews(ViewFactory):
         generation, chunks, token = known["generation"], known["indexed_chunks"], known["token"]
         text = usual.text
         if text is None:
-            gone = self.cache.get("gone", token, lambda: _GONE.keys(connection))
+            gone = self.cached("gone", token, lambda: _GONE.keys(connection))
             terms = known["indexed_terms"]
             statistics = Statistics(generation, known["change"], chunks, terms, gone)
             text = PostingsText(reader, statistics, position)
@@ -139,7 +128,7 @@ class PostgresViews(ViewFactory):
             return OwnParts(text, vectors)
 
         def read_languages(connection: Connection) -> Sequence[str | None]:
-            return self.cache.get("all languages", token, lambda: _LANGUAGES.column(connection))
+            return self.cached("all languages", token, lambda: _LANGUAGES.column(connection))
 
         native = PostgresNative(
             reader,
@@ -153,12 +142,7 @@ class PostgresViews(ViewFactory):
 
 
 async def _state(reader: database.ReadTransaction) -> dict[str, Any]:
-    """The counters of the base as numbers, and the configurations of its native parts.
-
-    For a search with a deadline, the timeout is set on the way.
-    """
-    if (seconds := database.limit()) is not None:
-        reader.soon(f"SELECT {database.SET_STATEMENT_TIMEOUT}", {"limit": seconds})
+    """The counters of the base as numbers, and the configurations of its native parts."""
     known: dict[str, Any] = dict(await reader.rows(_STATE))
     configs = parse_configs(known.pop(SETTING, None))
     return {**{name: int(value) for name, value in known.items()}, SETTING: configs}
@@ -197,19 +181,26 @@ class RemoteIndexes(StoreIndexes):
             self._engine.dispose()
             self._engine = None
 
-    def catch_up(self, *, least: int = 0) -> None:
-        """Bring the indexes to the head of the change log, if they lack `least` changes; blocks."""
-        with self._reading() as connection:
-            self.place(setting(connection, "base_id") or "")
-            self.adapt(read_config(connection))
-            lock = partial(_updater_lock, connection)
-            catch_up_all(self.open.by_role(), SqlChangeLog(connection), lock=lock, least=least)
+    def catch_up(
+        self, indexes: IndexPair | None = None, *, generation: int | None = None, least: int = 0
+    ) -> None:
+        """Bring indexes that lack `least` changes to the head of the change log; blocks.
 
-    def catch_up_next(self, indexes: IndexPair, generation: int) -> None:
-        """The same for indexes of the next generation."""
+        Without them, those of the current generation.
+        """
         with self._reading() as connection:
+            if indexes is None:
+                self.place(setting(connection, "base_id") or "")
+                self.adapt(read_config(connection))
+
+            def lock(role: IndexRole) -> AbstractContextManager[bool]:
+                """Until the end of the transaction, which may see a state from before the lock was
+                released: then the index is ahead of it, and the updater leaves it alone."""
+                statement = database.try_lock(database.FOLLOWERS[role])
+                return nullcontext(bool(connection.exec_driver_sql(statement).scalar()))
+
             changes = SqlChangeLog(connection, generation=generation)
-            catch_up_all(indexes.by_role(), changes, lock=partial(_updater_lock, connection))
+            catch_up_all((indexes or self.open).by_role(), changes, lock=lock, least=least)
 
     async def reset_other_histories(self, reader: database.ReadTransaction) -> None:
         """Discard indexes that are ahead of the base since a backup of it was restored."""
@@ -224,8 +215,8 @@ class RemoteIndexes(StoreIndexes):
 
     def unreachable(self) -> list[str]:
         """The indexes that can't be reached, and why; blocks."""
-        problems = {index.kind: refreshed(index) for index in self.open.by_role().values()}
-        return [f"{kind}: {problem}" for kind, problem in problems.items() if problem]
+        indexes = self.open.by_role()
+        return [f"{indexes[role].kind}: {why}" for role, why in self.open.refresh().items()]
 
     def check_all(self) -> list[Finding]:
         """What is to be said of the indexes; blocks, and changes nothing."""
@@ -237,18 +228,5 @@ class RemoteIndexes(StoreIndexes):
         """A transaction that sees one state of the base."""
         if self._engine is None:
             self._engine = database.create_blocking(self._address)
-        with (
-            database.postgres_errors(self.location),
-            database.one_state(self._engine).begin() as connection,
-        ):
+        with database.postgres_errors(self.location), self._engine.begin() as connection:
             yield connection
-
-
-@contextmanager
-def _updater_lock(connection: Connection, role: IndexRole) -> Iterator[bool]:
-    """Try to lock a remote index for an updater, until the end of the transaction.
-
-    The transaction may see a state from before the lock was released: then the index is ahead of
-    it, and the updater leaves it alone.
-    """
-    yield bool(connection.exec_driver_sql(database.try_lock(database.FOLLOWERS[role])).scalar())

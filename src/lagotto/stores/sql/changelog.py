@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -96,17 +96,13 @@ class RecordReader(Protocol):
         """
 
 
-class Head(NamedTuple):
-    """The state of a base: its last change, and the token of its last commit of any kind."""
+def read_head(connection: ReadConnection, generation: int | None = None) -> tuple[int, int]:
+    """The last change of a generation, and the token of its last commit of any kind.
 
-    change: int
-    token: int
-
-
-def read_head(connection: ReadConnection, generation: int | None = None) -> Head:
-    """The state of a generation that a connection sees; of the current one for None."""
+    As a connection sees it; of the current generation for None.
+    """
     ((change, token),) = statements.HEAD.rows(connection, generation=generation)
-    return Head(change, token)
+    return change, token
 
 
 class SqlChangeLog(ChangeLog):
@@ -136,7 +132,7 @@ class SqlChangeLog(ChangeLog):
     def head(self) -> LogPosition:
         """The last change with the token of its own commit."""
         if self._head is None:
-            change = read_head(self.connection, self.generation).change
+            change, _ = read_head(self.connection, self.generation)
             self._head = LogPosition(change, self.token_at(change) or 0)
         return self._head
 

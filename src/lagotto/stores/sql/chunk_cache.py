@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,17 +22,18 @@ from lagotto.documents import Chunk, iso
 from lagotto.errors import StoreDamagedError, StoreError
 from lagotto.stores.base import CachedChunks, CacheKey
 from lagotto.stores.sql import statements
-from lagotto.stores.sql.read import references
+from lagotto.stores.sql.read import Name, references
 from lagotto.stores.sql.statements import ReadConnection, Statement, Transaction, WriteConnection
 from lagotto.stores.sql.write import insert_rows
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 FORMAT = 5
 """Increased whenever the row format changes, or a default of Chunk; rows of another one fail their
 checksum."""
+
+CACHE_TIMEOUT = 0.05
+"""Seconds that a search waits for other writers before it does without caching its chunks."""
 
 IN_KEY = {"collection", "document_id", "chunker_id", "text"}
 """The fields of a chunk that are not kept: the key of its set has them, or its document."""
@@ -44,13 +46,8 @@ _DELETE_SET = Statement(
 )
 
 
-class Write(Protocol):
-    """Runs a function that changes what belongs to the documents named, or to any for None."""
-
-    async def __call__(
-        self, work: Callable[[WriteConnection], T], names: Collection[tuple[str, str]] | None, /
-    ) -> T: ...
-
+Replacements = Mapping[CacheKey, CachedChunks | None]
+"""Sets to save; None for one to delete."""
 
 MADE_OF = CacheKey._fields[2:]
 """What tells the sets of a document from each other."""
@@ -58,10 +55,13 @@ MADE_OF = CacheKey._fields[2:]
 
 @dataclass(frozen=True, slots=True)
 class SqlChunkCache:
-    """A ChunkCacheRepo in a table; `read` and `write` are the store's ways into its database."""
+    """A ChunkCacheRepo in a table; `read` and `write` are the store's ways into its database.
+
+    A write changes what belongs to the documents named, or to any for None.
+    """
 
     read: Transaction
-    write: Write
+    write: Callable[[Callable[[WriteConnection], Any], Collection[Name] | None], Awaitable[Any]]
 
     async def load(self, keys: Sequence[CacheKey]) -> dict[CacheKey, CachedChunks]:
         try:
@@ -71,22 +71,21 @@ class SqlChunkCache:
             return {}
         if bad:
             log.warning("%d sets of cached chunks are damaged; they are rebuilt", len(bad))
-            await self._try(lambda connection: _replace_sets(connection, dict.fromkeys(bad)), bad)
+            await self._replace(dict.fromkeys(bad), ttl=None)
         return sets
 
     async def save(self, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None) -> None:
         if entries:
-            await self._try(lambda connection: _replace_sets(connection, entries, ttl=ttl), entries)
+            await self._replace(entries, ttl=ttl)
 
     async def clear(self) -> int:
-        return await self.write(_DELETE_ALL.run, None)
+        return int(await self.write(_DELETE_ALL.run, None))
 
-    async def _try(
-        self, work: Callable[[WriteConnection], None], keys: Collection[CacheKey]
-    ) -> None:
+    async def _replace(self, entries: Replacements, *, ttl: float | None) -> None:
         """Write if that is possible right now; a search doesn't fail for its cache."""
+        work = partial(_replace_sets, entries=entries, ttl=ttl)
         try:
-            await self.write(work, {(key.collection, key.document_id) for key in keys})
+            await self.write(work, {key[:2] for key in entries})
         except StoreError as exc:
             log.info("the chunk cache could not be written: %s", exc)
 
@@ -114,13 +113,8 @@ def load_sets(
     return sets, bad
 
 
-def _replace_sets(
-    connection: WriteConnection,
-    entries: Mapping[CacheKey, CachedChunks | None],
-    *,
-    ttl: float | None = None,
-) -> None:
-    """Save sets whose documents still have this content, None to delete one, and expired ones."""
+def _replace_sets(connection: WriteConnection, entries: Replacements, *, ttl: float | None) -> None:
+    """Save sets whose documents still have this content, and delete expired ones."""
     now = datetime.now(UTC)
     expires = None if ttl is None else iso(now + timedelta(seconds=ttl))
     _DELETE_EXPIRED.run(connection, now=iso(now))

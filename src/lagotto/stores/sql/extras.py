@@ -34,7 +34,7 @@ _CHANGE = Statement(
     "UPDATE keyed_value SET version = version + 1, value = :value, data = coalesce(:data, data) "
     "WHERE kind = :kind AND name = :name AND version = :expected RETURNING version"
 )
-_REMOVE = Statement("DELETE FROM keyed_value WHERE kind = :kind AND name = :name")
+_REMOVE = Statement("DELETE FROM keyed_value WHERE kind = :kind AND name = :name RETURNING version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,26 +118,22 @@ class SqlKeyedValues:
         data: bytes | None = None,
         expected: int | None = None,
     ) -> bool:
-        row = {"kind": kind, "name": name, "value": dict(value), "data": data, "expected": expected}
+        row = {"name": name, "value": dict(value), "data": data, "expected": expected}
         statement = _PUT if expected is None else _CHANGE if expected else _ADD
-
-        def write(connection: WriteConnection) -> bool:
-            done = bool(statement.rows(connection, **row))
-            if kind == SYNONYMS:  # what views have cached no longer holds
-                note_change(connection)
-            return done
-
-        return await self.write(write)
+        return await self._write_one(statement, kind, **row)
 
     async def create(self, values: Sequence[NewValue]) -> None:
         rows = [{**each._asdict(), "value": dict(each.value), "version": 1} for each in values]
         await self.write(partial(insert_rows, table="keyed_value", rows=rows))
 
     async def remove(self, kind: str, name: str) -> bool:
+        return await self._write_one(_REMOVE, kind, name=name)
+
+    async def _write_one(self, statement: Statement, kind: str, **values: Any) -> bool:
         def write(connection: WriteConnection) -> bool:
-            gone = bool(_REMOVE.run(connection, kind=kind, name=name))
-            if kind == SYNONYMS and gone:
+            done = bool(statement.rows(connection, kind=kind, **values))
+            if done and kind == SYNONYMS:  # what views have cached no longer holds
                 note_change(connection)
-            return gone
+            return done
 
         return await self.write(write)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from lagotto.documents import Chunk, Document, JsonScalar
 from lagotto.filters import And, Eq, FieldRef, Filter, Not, Or, ScalarKind, kind_of
 from lagotto.indexes.base import ChunkKeys, FilterKeys
 from lagotto.stores.sql import statements
-from lagotto.stores.sql.read import ALL, chunk_of, document_of
+from lagotto.stores.sql.read import ALL, Name, chunk_of, document_of
 from lagotto.stores.sql.statements import FINDABLE, ReadConnection, Statement, Transaction
 
 PAGE = 500
@@ -29,14 +29,6 @@ deep, which a condition adds one or two to; and planning takes longer than sever
 
 DEEP = 16
 """Levels of one statement: SQLite's parser keeps at most 100 words that wait for their ends."""
-
-
-class DocumentName(NamedTuple):
-    """What a document is called: by the database, and by its collection and id."""
-
-    key: int
-    collection: str
-    id: str
 
 
 Condition = tuple[str, Mapping[str, Any]]
@@ -90,15 +82,15 @@ def filter_notes(
     return wrong or algebra.misspelt_value_notes(where, texts_of)
 
 
-def matching_names(connection: ReadConnection, where: Filter) -> list[DocumentName]:
-    """Keys and names of the documents that match, in order of collection and id."""
+def matching_keys(connection: ReadConnection, where: Filter) -> dict[Name, int]:
+    """The keys of the documents that match, in order of collection and id."""
     where = algebra.merged(where)
     if concerns_chunks(where):
         documents, _ = _page(connection, where)
-        return [DocumentName(key, *document.ref) for key, document in documents]
+        return {document.ref: key for key, document in documents}
     met, values = _meets(connection, where)
-    names = f"SELECT key, collection, id FROM document WHERE {met} ORDER BY collection, id"
-    return [DocumentName(*row) for row in Statement(names).rows(connection, **values)]
+    names = f"SELECT collection, id, key FROM document WHERE {met} ORDER BY collection, id"
+    return {tuple(name): key for *name, key in Statement(names).rows(connection, **values)}
 
 
 def read_matching_chunks(
@@ -106,7 +98,7 @@ def read_matching_chunks(
 ) -> list[Chunk]:
     """The chunks of a document, parents first; none unless it matches."""
     named = And(Eq("collection", collection), Eq("document_id", document_id), where)
-    if not matching_names(connection, named):
+    if not matching_keys(connection, named):
         return []
     name = {"collection": collection, "document_id": document_id}
     return list(map(chunk_of, statements.CHUNKS_OF_DOCUMENT.records(connection, **name)))

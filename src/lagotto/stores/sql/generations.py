@@ -23,15 +23,20 @@ which one searches see, and every statement that could see two of them asks for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
+from lagotto._internal.concurrency import in_thread
 from lagotto.documents import Document, Record
+from lagotto.errors import StoreBusyError
 from lagotto.indexes.base import text_rules
 from lagotto.stores.base import BaseConfig, Entry, Store, Version, agreed_config
 from lagotto.stores.sql import statements, write
 from lagotto.stores.sql.changelog import read_head
+from lagotto.stores.sql.indexes import IndexPair
 from lagotto.stores.sql.read import counter, document_keys, read_config, read_sources, setting
 from lagotto.stores.sql.statements import ReadConnection, Statement, Transaction, WriteConnection
 
@@ -97,13 +102,14 @@ def _drop_former(connection: WriteConnection, *, after: int) -> int | None:
     return None
 
 
-class SqlStaging:
+class SqlStaging(ABC):
     """What a Staging in the tables of a base does whatever the database.
 
     `ask` reads the latest state of the base, `change` changes it while nobody else writes.
     """
 
     put: write.Insert = staticmethod(write.insert_rows)
+    indexes: IndexPair
 
     def __init__(
         self, base: Store, config: BaseConfig, *, ask: Transaction, change: Transaction
@@ -111,21 +117,41 @@ class SqlStaging:
         self.location = base.location
         self.update = base.update  # the documents are those of the base
         self.config = config
+        self._stored = NextGeneration(config=config, rules=text_rules()).model_dump_json()
         self.switched = False
         self.ask, self.change = ask, change
         self.keys: dict[tuple[str, str], int] = {}
         """The documents that were lacking when that was last asked, with the keys of their rows."""
+
+    @abstractmethod
+    def locked(self) -> AbstractAsyncContextManager[bool]:
+        """Hold the lock of whoever rebuilds the base if it is free, and say whether it was."""
+
+    @asynccontextmanager
+    async def begun(self) -> AsyncIterator[Self]:
+        """It, begun or resumed; the former generation is deleted once it has been replaced."""
+        async with self.locked() as free:
+            if not free:
+                raise StoreBusyError(
+                    f"another process is rebuilding {self.location}; wait until it has finished"
+                )
+            await self.prepare()
+            try:
+                yield self
+            finally:
+                await in_thread(self.indexes.close)
+                if self.switched:
+                    await self.drop_former()
 
     async def prepare(self) -> None:
         """Resume a rebuild with the same parts, or begin a new one."""
 
         def can_resume(connection: ReadConnection) -> bool:
             """If there is one with these parts, whose log indexes can still follow."""
-            wanted = NextGeneration(config=self.config, rules=text_rules())
-            if setting(connection, NEXT) != wanted.model_dump_json():
+            if setting(connection, NEXT) != self._stored:
                 return False
-            head = read_head(connection, self.config.generation)
-            return head.change > counter(connection, "change") - write.CHANGES_KEPT
+            change, _ = read_head(connection, self.config.generation)
+            return change > counter(connection, "change") - write.CHANGES_KEPT
 
         resumed = await self.ask(can_resume)
         if not resumed:
@@ -136,8 +162,7 @@ class SqlStaging:
 
     def begin(self, connection: WriteConnection) -> None:
         """Begin the next generation; there are no rows of another."""
-        next_generation = NextGeneration(config=self.config, rules=text_rules())
-        write.put_setting(connection, NEXT, next_generation.model_dump_json())
+        write.put_setting(connection, NEXT, self._stored)
         write.note_change(connection, self.config.generation)
 
     def write_chunks(

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from lagotto.errors import IndexUnavailableError, StoreError
+from lagotto.indexes import registry
 from lagotto.indexes.base import Finding, IndexRole, IndexState, TextIndex, VectorIndex
 from lagotto.indexes.folder import IndexFolder
-from lagotto.indexes.registry import (
-    IndexChoice,
-    IndexSite,
-    chosen,
-    open_text_index,
-    open_vector_index,
-)
+from lagotto.indexes.registry import IndexChoice, IndexSite, open_text_index, open_vector_index
 from lagotto.stores.base import BaseConfig
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 
@@ -31,6 +27,19 @@ class IndexPair(NamedTuple):
     def by_role(self) -> dict[IndexRole, AnyIndex]:
         pairs: dict[IndexRole, AnyIndex | None] = {"text": self.text, "vectors": self.vectors}
         return {role: index for role, index in pairs.items() if index is not None}
+
+    def refresh(self) -> Mapping[IndexRole, StoreError]:
+        """Ask the indexes how far they have come; why some can't be reached.
+
+        Blocks if one is behind a network, and reads nothing of the record.
+        """
+        down: dict[IndexRole, StoreError] = {}
+        for role, index in self.by_role().items():
+            try:
+                index.refresh()
+            except IndexUnavailableError as exc:
+                down[role] = exc
+        return down
 
     def close(self) -> None:
         for index in self.by_role().values():
@@ -52,10 +61,9 @@ class StoreIndexes:
         self.open = IndexPair()
         self.location = location
         self._usual = usual
-        self._timeout = timeout
         self._site = IndexSite("", timeout)
         self._made_for: tuple[object, object] = (None, None)
-        self._generation: int | None = None
+        self.generation: int | None = None
         self._adapting = threading.Lock()
 
     @property
@@ -65,7 +73,7 @@ class StoreIndexes:
 
     def place(self, base_id: str, folder: IndexFolder | None = None) -> None:
         """Say whose they are, and where those go that are files."""
-        self._site = IndexSite(base_id, self._timeout, indexes=folder)
+        self._site = replace(self._site, base_id=base_id, indexes=folder)
 
     def chosen(self, stored: BaseConfig) -> IndexChoice:
         """The indexes of a base, at the addresses that the user gave, if any."""
@@ -74,7 +82,7 @@ class StoreIndexes:
             (stored.vector_index, self.wanted.vectors, self._usual.vectors, "vector"),
         )
         text, vectors = (
-            chosen(has, wanted, usual=usual or "", role=role, location=self.location)
+            registry.chosen(has, wanted, usual=usual or "", role=role, location=self.location)
             for has, wanted, usual, role in pairs
         )
         return IndexChoice(text, vectors)
@@ -82,9 +90,9 @@ class StoreIndexes:
     def adapt(self, config: BaseConfig) -> None:
         """Open the indexes that a base has now, unless they are open; close former ones."""
         with self._adapting:
-            if self._generation != config.generation:
-                self.choice = self.chosen(config) if self._generation is None else _stored(config)
-                self._generation = config.generation
+            if self.generation != config.generation:
+                self.choice = self.chosen(config) if self.generation is None else _stored(config)
+                self.generation = config.generation
             text = (config.generation, self.choice.text)
             vectors = (config.generation, self.choice.vectors, config.model_id, config.dimension)
             if (text, vectors) == self._made_for:
@@ -122,7 +130,7 @@ class StoreIndexes:
 
     def close(self) -> None:
         self.open.close()
-        self.open, self._made_for, self._generation = IndexPair(), (None, None), None
+        self.open, self._made_for, self.generation = IndexPair(), (None, None), None
 
 
 def _stored(config: BaseConfig) -> IndexChoice:

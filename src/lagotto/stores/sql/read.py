@@ -17,17 +17,8 @@ from lagotto._internal.memory import paused_collector
 from lagotto.documents import LANGUAGE_TAG, Chunk, ChunkSection, Document, Vectors, iso, storable
 from lagotto.filters import field_name, kind_of
 from lagotto.indexes.base import ChunkKeys, IndexState
-from lagotto.stores.base import (
-    SYNONYMS,
-    BaseConfig,
-    KeyedValue,
-    Passage,
-    StoredChunks,
-    StoreInfo,
-    Version,
-    fingerprint,
-    synonyms_of,
-)
+from lagotto.stores import base
+from lagotto.stores.base import BaseConfig, Passage
 from lagotto.stores.sql import statements
 from lagotto.stores.sql.statements import OUTLINE_NAMES, ReadConnection
 from lagotto.terms.synonyms import Synonyms
@@ -72,15 +63,15 @@ MALFORMED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, Rec
 ALL = 2**62
 
 
-def keyed_value(row: Sequence[Any]) -> KeyedValue:
+def keyed_value(row: Sequence[Any]) -> base.KeyedValue:
     name, version, value = row  # psycopg has decoded JSON itself
-    return KeyedValue(name, version, json.loads(value) if isinstance(value, str) else value)
+    return base.KeyedValue(name, version, json.loads(value) if isinstance(value, str) else value)
 
 
 def read_synonyms(connection: ReadConnection) -> dict[str, Synonyms]:
     """The synonyms of each collection."""
-    rows = statements.KEYED_VALUES.rows(connection, kind=SYNONYMS, after="", most=ALL)
-    return synonyms_of(map(keyed_value, rows))
+    rows = statements.KEYED_VALUES.rows(connection, kind=base.SYNONYMS, after="", most=ALL)
+    return base.synonyms_of(map(keyed_value, rows))
 
 
 def setting(connection: ReadConnection, name: str) -> str | None:
@@ -105,13 +96,13 @@ def read_info(
     location: str,
     bytes_on_disk: int,
     indexes: Iterable[IndexState],
-) -> StoreInfo:
+) -> base.StoreInfo:
     """How much is in the base, and what it was made with."""
     collections = dict(map(tuple, statements.COLLECTION_SIZES.rows(connection)))
     by_language = dict(map(tuple, statements.BY_LANGUAGE.rows(connection)))
     unknown = by_language.pop(None, 0)
     config = read_config(connection)
-    return StoreInfo(
+    return base.StoreInfo(
         location=location,
         documents=sum(collections.values()),
         chunks=statements.FINDABLE_CHUNKS.scalar(connection),
@@ -159,11 +150,11 @@ def read_sources(
 
 def read_versions(
     connection: ReadConnection, collection: str, ids: Sequence[str]
-) -> dict[str, Version]:
+) -> dict[str, base.Version]:
     """What is stored of each document, and what its chunks were made with."""
     rows = statements.VERSIONS.rows(connection, collection=collection, ids=list(ids))
     return {
-        name: Version(content_hash, language, digest, (chunker, model) if chunker else None)
+        name: base.Version(content_hash, language, digest, (chunker, model) if chunker else None)
         for name, content_hash, language, digest, chunker, model in rows
     }
 
@@ -219,11 +210,11 @@ def _keys_at(connection: ReadConnection, positions: set[tuple[int, str, int]]) -
     return [key for key, *position in rows if tuple(position) in positions]
 
 
-def read_stored(connection: ReadConnection, names: Sequence[Name]) -> dict[Name, StoredChunks]:
+def read_stored(connection: ReadConnection, names: Sequence[Name]) -> dict[Name, base.StoredChunks]:
     """The chunks of documents that can be found, by collection and id."""
     rows = statements.STORED_CHUNKS.rows(connection, refs=references(names))
     return {
-        (collection, name): StoredChunks(
+        (collection, name): base.StoredChunks(
             np.fromiter((row[4] for row in chunks), np.int64), *made_by
         )
         for (collection, name, *made_by), chunks in groupby(rows, key=lambda row: tuple(row[:4]))
@@ -321,7 +312,7 @@ def document_row(key: int, document: Document) -> dict[str, Any]:
         "key": key,
         "created_at": iso(document.created_at) if document.created_at else None,
         "updated_at": iso(document.updated_at) if document.updated_at else None,
-        "fingerprint": fingerprint(document),
+        "fingerprint": base.fingerprint(document),
         "structure": {
             name: [item.model_dump(mode="json") for item in items]
             for name in STRUCTURE

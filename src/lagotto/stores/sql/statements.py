@@ -81,8 +81,7 @@ class Statement:
             return np.fromiter(keys, np.int64, len(keys))
         # As one value, which is faster than rows.
         joined = f"SELECT string_agg(int8send(key), ''::bytea) FROM ({self.sql}) AS found"
-        data = Statement(joined).scalar(connection, **values)
-        return np.frombuffer(data or b"", ">i8").astype(np.int64)
+        return joined_keys(Statement(joined).scalar(connection, **values))
 
     def run(self, connection: WriteConnection, /, **values: Any) -> int:
         """Change rows; how many."""
@@ -119,6 +118,11 @@ class Statement:
                 for index in columns:
                     row[index] = _json(row[index])
         return names, rows
+
+
+def joined_keys(data: bytes | None) -> NDArray[np.int64]:
+    """The keys in the result of `string_agg(int8send(key), '')`."""
+    return np.frombuffer(data or b"", ">i8").astype(np.int64)
 
 
 JSON_COLUMNS = {"metadata", "structure", "heading_path", "sections", "document_metadata"}

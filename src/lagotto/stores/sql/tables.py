@@ -5,16 +5,8 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    Text,
-    UniqueConstraint,
-)
+import sqlalchemy
+from sqlalchemy import JSON, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, declared_attr, mapped_column
 from sqlalchemy.types import UserDefinedType
 
@@ -54,11 +46,11 @@ class Tables(DeclarativeBase):
     """All tables of a base; `ChunkSetRow` is a row of `chunk_set`."""
 
     type_annotation_map = {  # noqa: RUF012
-        int: BigInteger().with_variant(Integer(), "sqlite"),
-        str: Text().with_variant(Text(collation="C"), "postgresql"),
+        int: sqlalchemy.BigInteger().with_variant(sqlalchemy.Integer(), "sqlite"),
+        str: sqlalchemy.Text().with_variant(sqlalchemy.Text(collation="C"), "postgresql"),
         dict[str, Any]: JSON(),
         list[str]: JSON(),
-        bytes: LargeBinary(),
+        bytes: sqlalchemy.LargeBinary(),
     }
 
     @declared_attr.directive

@@ -23,6 +23,7 @@ from lagotto.indexes.base import (
     ChunkKeys,
     FilterKeys,
     Hits,
+    IndexRole,
     LogPosition,
     TextIndex,
     TextSnapshot,
@@ -35,7 +36,7 @@ from lagotto.indexes.updater import IndexUpdater
 from lagotto.indexes.vectors.index import EmbeddedVectors
 from lagotto.stores.base import DegradedLeg, Passage, StoredChunks
 from lagotto.stores.sql import read, statements
-from lagotto.stores.sql.changelog import AnyIndex, RecordReader, SqlChangeLog, main_languages
+from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog, main_languages
 from lagotto.stores.sql.filters import filter_notes, resolve_filter
 from lagotto.stores.sql.indexes import IndexPair
 from lagotto.stores.sql.statements import ReadConnection
@@ -187,9 +188,6 @@ class SqlView:
 
 T = TypeVar("T")
 
-DownPair = tuple[StoreError | None, StoreError | None]
-"""Why the text index and the vector index can't be reached, None if they can."""
-
 CANT_CATCH_UP = (
     IndexUnavailableError,
     StoreBusyError,
@@ -231,32 +229,6 @@ class _AheadOfLog(Exception):  # noqa: N818 a signal, not an error
     """An index is ahead of the state that a connection sees."""
 
 
-class StateCache:
-    """Caches answers that hold for one state of the base; the oldest are evicted first.
-
-    A state is identified by the random token of its last commit, so that a base restored from a
-    backup, or a standby that took over, is never mistaken for the one that gave the answers.
-    """
-
-    def __init__(self) -> None:
-        self._answers: dict[tuple[Hashable, int], Any] = {}
-
-    def __contains__(self, key: tuple[Hashable, int]) -> bool:
-        return key in self._answers
-
-    def get(self, name: Hashable, token: int, ask: Callable[[], T]) -> T:
-        """The answer to a question in a state, cached."""
-        key = (name, token)
-        if key in self._answers:
-            cached: T = self._answers[key]
-            return cached
-        answer = ask()
-        while len(self._answers) >= MOST_ANSWERS:
-            self._answers.pop(next(iter(self._answers)), None)
-        self._answers[key] = answer
-        return answer
-
-
 class ViewFactory:
     """Makes the views of a store, and caches what was read for them until the next write.
 
@@ -270,11 +242,27 @@ class ViewFactory:
     """
 
     def __init__(self, updater: IndexUpdater, *, in_threads: bool) -> None:
-        self.cache = StateCache()
+        self.answers: dict[tuple[Hashable, int], Any] = {}
         self.updater = updater
         self._newer: overlay.NewerChunks | None = None
         self._overlay: overlay.OverlayVectors | None = None
         self._reading = threading.Lock() if in_threads else nullcontext()
+
+    def cached(self, name: Hashable, token: int, ask: Callable[[], T]) -> T:
+        """The answer to a question in one state of the base; the oldest are evicted first.
+
+        A state is identified by the random token of its last commit, so that a base restored from a
+        backup, or a standby that took over, is never mistaken for the one that gave the answers.
+        """
+        key = (name, token)
+        if key in self.answers:
+            known: T = self.answers[key]
+            return known
+        answer = ask()
+        while len(self.answers) >= MOST_ANSWERS:
+            self.answers.pop(next(iter(self.answers)), None)
+        self.answers[key] = answer
+        return answer
 
     async def until_indexed(self, attempt: Callable[[StoreError | None], Awaitable[T]]) -> T:
         """What `attempt` makes, once the indexes lack few enough changes.
@@ -301,7 +289,7 @@ class ViewFactory:
         state: State,
         indexes: IndexPair,
         *,
-        down: DownPair,
+        down: Mapping[IndexRole, StoreError],
         gave_up: StoreError | None,
         own: Callable[[OwnParts], OwnParts] = lambda usual: usual,
     ) -> SqlView | None:
@@ -313,9 +301,10 @@ class ViewFactory:
         try:
             text = vectors = None
             if indexes.text is not None:
-                text = self._text(indexes.text, changes, down[0], gave_up, degraded)
+                text = self._text(indexes.text, changes, down.get("text"), gave_up, degraded)
             if indexes.vectors is not None:
-                vectors = self._vectors(indexes.vectors, changes, down[1], gave_up, degraded)
+                problem = down.get("vectors")
+                vectors = self._vectors(indexes.vectors, changes, problem, gave_up, degraded)
         except _AheadOfLog:
             return None
         parts = own(OwnParts(text, vectors))
@@ -328,10 +317,8 @@ class ViewFactory:
             parts.text,
             parts.vectors,
             allowed,
-            languages=self.cache.get("languages", state.token, partial(main_languages, connection)),
-            synonyms=self.cache.get(
-                "synonyms", state.token, partial(read.read_synonyms, connection)
-            ),
+            languages=self.cached("languages", state.token, lambda: main_languages(connection)),
+            synonyms=self.cached("synonyms", state.token, lambda: read.read_synonyms(connection)),
             generation=state.generation,
             native=parts.native,
             degraded=degraded,
@@ -349,7 +336,7 @@ class ViewFactory:
             keys = resolve_filter(connection, where)
             return keys, filter_notes(connection, where, matches_some=bool(len(keys.keys)))
 
-        return self.cache.get(where.cache_key, token, resolve)
+        return self.cached(where.cache_key, token, resolve)
 
     def _text(
         self,
@@ -435,23 +422,6 @@ class ViewFactory:
                 latest, changes, model_id=index.model_id, dimension=index.dimension
             )
             return self._overlay
-
-
-def refreshed(index: AnyIndex | None) -> StoreError | None:
-    """Ask an index how far it has come; why it can't be reached, None if it can.
-
-    Blocks if it is behind a network, and reads nothing of the record.
-    """
-    try:
-        if index is not None:
-            index.refresh()
-    except IndexUnavailableError as exc:
-        return exc
-    return None
-
-
-def both_refreshed(indexes: IndexPair) -> DownPair:
-    return refreshed(indexes.text), refreshed(indexes.vectors)
 
 
 def _why(

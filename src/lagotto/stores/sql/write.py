@@ -17,7 +17,7 @@ from lagotto.filters import And, In
 from lagotto.indexes.vectors.rows import check_vectors
 from lagotto.stores.base import EVERYTHING, BaseConfig, Entry, WriteGuard, agreed_config
 from lagotto.stores.sql import read, statements
-from lagotto.stores.sql.filters import matching_names
+from lagotto.stores.sql.filters import matching_keys
 from lagotto.stores.sql.statements import CURRENT, ReadConnection, Statement, WriteConnection
 
 _PUT_SETTING = Statement(
@@ -80,11 +80,20 @@ def longest_short_text(connection: ReadConnection) -> int:
 
 
 class Numbers(NamedTuple):
-    """The keys that documents, their chunk sets and all their chunks will have."""
+    """The keys that documents, their chunk sets and all their chunks will have.
+
+    And the number of their segment of an index in tables, if that is reserved.
+    """
 
     documents: Sequence[int]
     sets: range
     chunks: range
+    segment: int | None = None
+
+    def findable(self, entries: Sequence[Entry]) -> list[int]:
+        """The keys of the chunks of these entries that can be found."""
+        levels = (chunk.level for entry in entries for chunk in entry.chunks)
+        return [key for key, level in zip(self.chunks, levels, strict=True) if level != "parent"]
 
 
 Insert = Callable[[Any, str, Sequence[dict[str, Any]]], None]
@@ -122,8 +131,7 @@ def check_guard(
         return
     collections, ids = zip(*stored, strict=True)
     named_so = And(In("collection", set(collections)), In("document_id", ids))
-    allowed = matching_names(connection, And(named_so, guard.replaceable))
-    if refused := stored.keys() - {(item.collection, item.id) for item in allowed}:
+    if refused := stored.keys() - matching_keys(connection, And(named_so, guard.replaceable)):
         raise ReplaceRefusedError(refused)
 
 
@@ -202,12 +210,15 @@ FROM chunk WHERE document_key IN (:keys key)
 """)
 
 
-def update_documents(connection: WriteConnection, documents: Sequence[Document]) -> None:
+def update_documents(
+    connection: WriteConnection, documents: Sequence[Document], guard: WriteGuard | None = None
+) -> None:
     """Store other metadata for documents whose chunks stay as they are.
 
     One that another process has removed or given other content (or another language, which other
     terms come from) is left alone, as if that had happened a moment later.
     """
+    check_guard(connection, guard, documents)
     keys = read.document_keys(connection, documents)
     updated: list[int] = []
     for document in documents:
@@ -222,6 +233,7 @@ def update_documents(connection: WriteConnection, documents: Sequence[Document])
     changes = zip(numbers, updated, strict=True)
     rows = [{"sequence": number, "document_key": key} for number, key in changes]
     insert_rows(connection, "metadata_update", rows)
+    note_change(connection)
 
 
 def remove_documents(connection: WriteConnection, keys: Sequence[int]) -> None:

@@ -244,8 +244,6 @@ BEFORE_RELEASE = 0x4C41474F
 """`LAGO`, which bases had before schema 1."""
 
 SQLITE_HEADER = b"SQLite format 3\0"
-CACHE_TIMEOUT = 0.05
-"""Seconds that a search waits for other writers before it does without caching its chunks."""
 
 
 class SqliteDatabase:
@@ -288,14 +286,13 @@ class SqliteDatabase:
                 connection.driver.close()
 
     @contextmanager
-    def writing(self, *, caching: bool = False) -> Iterator[SqliteConnection]:
+    def writing(self, wait: float | None = None) -> Iterator[SqliteConnection]:
         """A transaction with the lock of the file, committed at the end.
 
-        One for `caching` hardly waits for other writers. The lock is tried often: SQLite itself
-        tries ever more rarely, so that a process which writes all the time would keep the lock for
-        itself; and it could not be cancelled meanwhile.
+        The lock is tried often: SQLite itself tries ever more rarely, so that a process which
+        writes all the time would keep the lock for itself; and it could not be cancelled meanwhile.
         """
-        timeout = CACHE_TIMEOUT if caching else self._busy_timeout
+        timeout = self._busy_timeout if wait is None else wait
         with self.connection() as connection:
             driver = connection.driver
             driver.text_factory = text_or_bytes

@@ -19,37 +19,11 @@ from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import with_checkpoints
 from lagotto.documents import storable
-from lagotto.indexes.base import (
-    REBUILD,
-    START,
-    ChunkKeys,
-    FilterKeys,
-    Finding,
-    Hits,
-    LogPosition,
-    TextIndex,
-    TextSnapshot,
-    TextStatistics,
-    ok,
-    problem,
-    text_rules,
-    top_k,
-    union,
-)
+from lagotto.indexes import base, text_query
+from lagotto.indexes.base import ChunkKeys, FilterKeys, Hits, LogPosition, TextSnapshot
 from lagotto.indexes.bm25 import ScoredKeys, VocabularyCache, score_words
 from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.text_query import (
-    Either,
-    Every,
-    Likeness,
-    Match,
-    Phrase,
-    Prefix,
-    Term,
-    TextQuery,
-    Without,
-    Word,
-)
+from lagotto.indexes.text_query import Likeness, Match, Phrase, Prefix, Term, TextQuery, Word
 from lagotto.stores.base import Entry
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.read import counter, setting
@@ -100,7 +74,7 @@ SMALLEST_IDF = 1e-6
 
 def is_current(connection: ReadConnection) -> bool:
     """Whether the terms are those that this version makes of the chunks."""
-    return setting(connection, RULES_SETTING) == text_rules()
+    return setting(connection, RULES_SETTING) == base.text_rules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +110,7 @@ class Fts5Tables:
         for statement in _DROP:
             self.run(statement)
 
-    def add(self, *, since: int, prepared: PreparedTexts) -> None:
+    def add(self, since: int, prepared: PreparedTexts) -> None:
         """Add the chunks that came after a change, in the same transaction."""
         head = LogPosition(counter(self.connection, "change"), 0)
         changes = SqlChangeLog(self.connection, head=head, generation=self.generation)
@@ -160,11 +134,11 @@ def fts5_generations(connection: ReadConnection) -> list[int]:
     return [int(suffix.strip("_") or 0) for (suffix,) in Statement(_ALL).rows(connection)]
 
 
-class Fts5Index(TextIndex[SqlChangeLog]):
+class Fts5Index(base.TextIndex[SqlChangeLog]):
     """A text index inside the record's file: written with the chunks, so it never lags."""
 
     kind = "fts5"
-    position = START
+    position = base.START
 
     def __init__(self, site: IndexSite) -> None:
         self.generation = site.generation
@@ -178,14 +152,14 @@ class Fts5Index(TextIndex[SqlChangeLog]):
     def applied_seq(self, changes: SqlChangeLog) -> int:
         return changes.head.seq
 
-    def check(self, changes: SqlChangeLog) -> Finding:
+    def check(self, changes: SqlChangeLog) -> base.Finding:
         tables = Fts5Tables(changes.connection, self.generation)
         missing = tables.scalar(_COUNTED["missing"], generation=self.generation)
         surplus = tables.scalar(_COUNTED["surplus"])
         if not missing and not surplus:
-            return ok(f"the text index in the file is up to date ({changes.head.seq} changes)")
+            return base.ok(f"the text index in the file is up to date ({changes.head.seq} changes)")
         what = f"the text index lacks {missing} chunks, and has {surplus} that were removed"
-        return problem(what, REBUILD)
+        return base.problem(what, base.REBUILD)
 
 
 def prepare_terms(entries: Sequence[Entry], main: Mapping[str, str | None]) -> PreparedTexts:
@@ -217,7 +191,7 @@ class Fts5Text(TextSnapshot):
 
         def search(tables: Fts5Tables) -> Hits:
             hits = _hits(tables, query, among=among)
-            return top_k(hits.keys, hits.scores, k)
+            return base.top_k(hits.keys, hits.scores, k)
 
         return await self._ask(search)
 
@@ -234,14 +208,14 @@ class Fts5Text(TextSnapshot):
             brief=all(len(word.terms) == 1 for word in words),
         )
 
-    async def statistics(self) -> TextStatistics:
+    async def statistics(self) -> base.TextStatistics:
         """FTS5 keeps the mean length to itself."""
         known = self._index.chunks
         if (count := known.get(self.position)) is None:
             count = await self._ask(lambda tables: tables.scalar(_COUNT))
             known.clear()
             known[self.position] = count
-        return TextStatistics(count, None)
+        return base.TextStatistics(count, None)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
         def find(tables: Fts5Tables) -> list[tuple[Term, ...]]:
@@ -283,13 +257,13 @@ def _frequency(tables: Fts5Tables, word: Word) -> int:
 
 def _matching(tables: Fts5Tables, match: Match, among: ChunkKeys | None) -> ChunkKeys:
     """FTS5 finds words and phrases; its AND and OR only go so deep, and it has no NOT."""
-    if isinstance(match, Every):
+    if isinstance(match, text_query.Every):
         for part in match.parts:
             among = _matching(tables, part, among)
         return tables.keys(_KEYS) if among is None else among
-    if isinstance(match, Either):
-        return union([_matching(tables, part, among) for part in match.parts])
-    if isinstance(match, Without):
+    if isinstance(match, text_query.Either):
+        return base.union([_matching(tables, part, among) for part in match.parts])
+    if isinstance(match, text_query.Without):
         seen = tables.keys(_KEYS) if among is None else among
         wrong = _matching(tables, match.part, seen)
         return np.setdiff1d(seen, wrong, assume_unique=True)

@@ -32,12 +32,12 @@ from lagotto.stores.base import DegradedLeg, Entry, WriteGuard
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import SqlChangeLog, main_languages_of, read_head
 from lagotto.stores.sql.filters import paged_documents, read_matching_chunks
-from lagotto.stores.sql.indexes import StoreIndexes
+from lagotto.stores.sql.indexes import IndexPair, StoreIndexes
 from lagotto.stores.sql.read import read_config, read_document, read_info, read_versions, setting
 from lagotto.stores.sql.statements import ReadConnection
-from lagotto.stores.sql.view import IndexTooFarBehind, SqlView, State, ViewFactory, both_refreshed
+from lagotto.stores.sql.view import IndexTooFarBehind, SqlView, State, ViewFactory
 from lagotto.stores.sqlite import database
-from lagotto.stores.sqlite.database import SqliteConnection, SqliteDatabase, SqliteReader
+from lagotto.stores.sqlite.database import DriverHandle, SqliteConnection, SqliteReader
 
 if TYPE_CHECKING:
     from lagotto.stores.sql.chunk_cache import SqlChunkCache
@@ -75,7 +75,6 @@ class SqliteStore:
         self.path = Path(path)
         self.location = str(path)
         self.file = self.path.absolute()  # connections are made later, maybe in another folder
-        self._generation = 0
         self._indexes: IndexFolder | None = None
         self._busy_timeout = busy_timeout
         self.search_indexes = StoreIndexes(
@@ -84,17 +83,17 @@ class SqliteStore:
             location=self.location,
             timeout=busy_timeout,
         )
-        self._database: SqliteDatabase | None = None
+        self._database: database.SqliteDatabase | None = None
         self._new_copy_of: str | None = None
-        self.updater = IndexUpdater(self._catch_up)
+        self.updater = IndexUpdater(self.catch_up)
         self._views = SqliteViews(self)
         self._writer: ThreadPoolExecutor | None = None
 
     @cached_property
     def chunk_cache(self) -> SqlChunkCache:
-        from lagotto.stores.sql.chunk_cache import SqlChunkCache
+        from lagotto.stores.sql.chunk_cache import CACHE_TIMEOUT, SqlChunkCache
 
-        return SqlChunkCache(self.ask, lambda work, _names: self.change(work, caching=True))
+        return SqlChunkCache(self.ask, lambda work, _names: self.change(work, wait=CACHE_TIMEOUT))
 
     @cached_property
     def source_files(self) -> SqlSourceFiles:
@@ -131,9 +130,9 @@ class SqliteStore:
     async def update(
         self, documents: Sequence[Document], *, guard: WriteGuard | None = None
     ) -> None:
-        from lagotto.stores.sqlite.write import update
+        from lagotto.stores.sql.write import update_documents
 
-        await self._write(lambda connection: update(connection, documents, guard=guard))
+        await self._write(partial(update_documents, documents=documents, guard=guard))
 
     async def delete(self, where: Filter) -> list[str]:
         from lagotto.stores.sqlite.write import delete
@@ -164,11 +163,11 @@ class SqliteStore:
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
         with database.sqlite_errors(self.path), ExitStack() as stack:
             with file_errors(self.path):  # not those of the search: it may use other files
-                view = self._views.cached(where, stack) or await self._views.view(where, stack)
+                view = self._views.at_once(where, stack) or await self._views.view(where, stack)
             yield view
 
     async def update_indexes(self, *, least: int = 1) -> None:
-        await in_thread(retry_while_locked, partial(self._catch_up, least=least))
+        await in_thread(retry_while_locked, partial(self.catch_up, least=least))
 
     async def info(self) -> base.StoreInfo:
         def info(connection: SqliteConnection) -> base.StoreInfo:
@@ -196,9 +195,9 @@ class SqliteStore:
             await self._write(partial(mark_copy, source=source))
 
     def staging(self, config: base.BaseConfig) -> AbstractAsyncContextManager[SqliteStaging]:
-        from lagotto.stores.sqlite.write import sqlite_staging
+        from lagotto.stores.sqlite.write import SqliteStaging
 
-        return sqlite_staging(self, config)
+        return SqliteStaging(self, config).begun()
 
     async def check(self) -> list[Finding]:
         from lagotto.stores.sqlite.checks import check_base
@@ -225,7 +224,7 @@ class SqliteStore:
         with database.store_errors(self.path), database.damage_errors(self.path):
             database.recognise(self.path)
             refuse_foreign(usual_folder(self.file))
-            self._database = SqliteDatabase(self.file, busy_timeout=self._busy_timeout)
+            self._database = database.SqliteDatabase(self.file, busy_timeout=self._busy_timeout)
             # One thread, so that changes are written one after another: beside 20 clients that
             # search, a lock of the event loop let 18 of them pass in a second, the thread alone 75.
             self._writer = ThreadPoolExecutor(1, thread_name_prefix="lagotto-writer")
@@ -235,7 +234,6 @@ class SqliteStore:
                     base_id = setting(connection, "base_id") or ""
                     config = read_config(connection)
                 self._indexes = IndexFolder.beside(self.file, base_id=base_id)
-                self._generation = config.generation
                 self.search_indexes.place(base_id, self._indexes)
                 self.search_indexes.adapt(config)
             except BaseException:
@@ -256,7 +254,7 @@ class SqliteStore:
                     return
         from lagotto.stores.sqlite.write import prepare_indexes, prepare_schema
 
-        with self._writing() as writer:
+        with self.database.writing() as writer:
             prepare_schema(writer, copy_of=self._new_copy_of)
             prepare_indexes(writer, self.search_indexes.chosen(read_config(writer)))
 
@@ -266,35 +264,34 @@ class SqliteStore:
         None if the connection still sees a former one, whose indexes are being deleted.
         """
         config = read_config(connection)
-        if config.generation != self._generation:
+        if config.generation != self.search_indexes.generation:
             with self.reading() as latest:  # a restored backup goes back, an old transaction not
                 if read_config(latest).generation != config.generation:
                     return None
-            self._generation = config.generation
         self.search_indexes.adapt(config)
         return config.generation
 
-    def _catch_up(self, *, least: int = 0) -> None:
-        """Bring the indexes that lack `least` changes up to date; runs beside searches."""
+    def catch_up(
+        self, indexes: IndexPair | None = None, *, generation: int | None = None, least: int = 0
+    ) -> None:
+        """Bring indexes that lack `least` changes up to date; runs beside searches.
+
+        Without them, those of the current generation.
+        """
+
+        def lock(role: IndexRole) -> AbstractContextManager[bool]:
+            return self.indexes.try_lock(f".following-{role}")
+
         with self.reading() as connection:
-            if self.reload_if_rebuilt(connection) is None:
-                return
-            changes = self.change_log(connection)
-            changes.damaged = self._views.damaged
-            indexes = self.search_indexes.open.by_role()
-            catch_up_all(indexes, changes, lock=self.updater_lock, least=least)
+            reader = SqliteReader(connection, path=self.path)
+            changes = SqlChangeLog(connection, reader=reader, generation=generation)
+            if indexes is None:
+                if self.reload_if_rebuilt(connection) is None:
+                    return
+                indexes, changes.damaged = self.search_indexes.open, self._views.damaged
+            catch_up_all(indexes.by_role(), changes, lock=lock, least=least)
         with database.store_errors(self.path):
             self.database.shorten_log()
-
-    def change_log(
-        self, connection: SqliteConnection, generation: int | None = None
-    ) -> SqlChangeLog:
-        reader = SqliteReader(connection, path=self.path)
-        return SqlChangeLog(connection, reader=reader, generation=generation)
-
-    def updater_lock(self, role: IndexRole) -> AbstractContextManager[bool]:
-        """The lock by which updaters of an index behind a network exclude each other."""
-        return self.indexes.try_lock(f".following-{role}")
 
     def _close(self) -> None:
         self.updater.finish()
@@ -324,12 +321,14 @@ class SqliteStore:
                 await in_thread(self._views.read_ahead)
         return done
 
-    async def change(self, change: Callable[[SqliteConnection], T], *, caching: bool = False) -> T:
-        """A change that searches do not see; one for `caching` is skipped if others write."""
-        driver = database.DriverHandle()
+    async def change(
+        self, change: Callable[[SqliteConnection], T], *, wait: float | None = None
+    ) -> T:
+        """A change that searches do not see; `wait` is how many seconds to wait for others."""
+        driver = DriverHandle()
 
         def write() -> T:
-            with self._writing(caching=caching) as connection:
+            with database.store_errors(self.path), self.database.writing(wait) as connection:
                 driver.driver = connection.driver
                 try:
                     return change(connection)
@@ -348,13 +347,8 @@ class SqliteStore:
         ):
             yield connection
 
-    @contextmanager
-    def _writing(self, *, caching: bool = False) -> Iterator[SqliteConnection]:
-        with database.store_errors(self.path), self.database.writing(caching=caching) as connection:
-            yield connection
-
     @property
-    def database(self) -> SqliteDatabase:
+    def database(self) -> database.SqliteDatabase:
         if self._database is None:
             raise StoreError(f"{self.path} is closed; open it first")
         return self._database
@@ -392,15 +386,15 @@ class SqliteViews(ViewFactory):
             ExitStack() as stack,
             suppress(IndexTooFarBehind),
         ):
-            self._read(And(), stack, database.DriverHandle(), None)
+            self._read(And(), stack, DriverHandle(), None)
 
-    def cached(self, where: Filter, stack: ExitStack) -> SqlView | None:
+    def at_once(self, where: Filter, stack: ExitStack) -> SqlView | None:
         """A view without changing threads, None unless all it needs is cached for this state.
 
         Worth it: changing threads takes as long as all the rest.
         """
         ready = self._ready
-        if ready is None or (where != And() and (where.cache_key, ready.token) not in self.cache):
+        if ready is None or (where != And() and (where.cache_key, ready.token) not in self.answers):
             return None
         with ExitStack() as mine, suppress(IndexTooFarBehind):
             connection = mine.enter_context(self._store.database.connection())
@@ -417,18 +411,14 @@ class SqliteViews(ViewFactory):
         """A view, once the indexes lack few enough changes."""
 
         async def attempt(gave_up: StoreError | None) -> SqlView:
-            driver = database.DriverHandle()
+            driver = DriverHandle()
             read = partial(self._read, where, stack, driver, gave_up)
             return await interruptible(read, interrupt=driver.interrupt)
 
         return await self.until_indexed(attempt)
 
     def _read(
-        self,
-        where: Filter,
-        stack: ExitStack,
-        driver: database.DriverHandle,
-        gave_up: StoreError | None,
+        self, where: Filter, stack: ExitStack, driver: DriverHandle, gave_up: StoreError | None
     ) -> SqlView:
         """A read transaction, and all that the search needs of the same state.
 
@@ -441,12 +431,12 @@ class SqliteViews(ViewFactory):
             for _ in range(ATTEMPTS):
                 checkpoint()
                 with database.damage_errors(path):
-                    head = read_head(connection)
+                    _, token = read_head(connection)
                     generation = self._store.reload_if_rebuilt(connection)
                     view: SqlView | None = None
                     if generation is not None:
                         position = SqlChangeLog(connection).head
-                        state = State(head.token, position, generation)
+                        state = State(token, position, generation)
                         view = self._at_state(connection, where, state, gave_up)
                 if view is not None:
                     stack.push(mine.pop_all())
@@ -478,7 +468,7 @@ class SqliteViews(ViewFactory):
         changes = SqlChangeLog(connection, head=state.position, reader=reader)
         changes.damaged = self.damaged
         indexes = self._store.search_indexes.open
-        down = both_refreshed(indexes)
+        down = indexes.refresh()
         view = self.view_at(changes, where, state, indexes, down=down, gave_up=gave_up)
         if view is None:
             return None

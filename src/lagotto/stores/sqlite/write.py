@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lagotto._internal.concurrency import in_thread
-from lagotto.documents import Document
-from lagotto.errors import IndexUnavailableError, StoreBusyError
+from lagotto.errors import IndexUnavailableError
 from lagotto.filters import Filter
 from lagotto.indexes.base import text_rules
 from lagotto.indexes.registry import IndexChoice
-from lagotto.indexes.updater import catch_up_all, delete_remote, retry_while_locked
+from lagotto.indexes.updater import delete_remote, retry_while_locked
 from lagotto.stores.base import BaseConfig, Entry, WriteGuard
 from lagotto.stores.sql import SCHEMA_VERSION, migrate
 from lagotto.stores.sql import write as sql
 from lagotto.stores.sql.changelog import AnyIndex
-from lagotto.stores.sql.filters import matching_names
+from lagotto.stores.sql.filters import matching_keys
 from lagotto.stores.sql.generations import SqlStaging, abandon_next, generation_configs
-from lagotto.stores.sql.read import counter, document_keys, read_config, setting
+from lagotto.stores.sql.read import document_keys, read_config, setting
 from lagotto.stores.sql.statements import WriteConnection
 from lagotto.stores.sqlite import database, fts5
 
@@ -81,7 +81,7 @@ def prepare_indexes(connection: WriteConnection, indexes: IndexChoice) -> None:
         tables.drop()
         tables.create()
         sql.put_setting(connection, fts5.RULES_SETTING, text_rules())
-        tables.add(since=0, prepared={})
+        tables.add(0, {})
         abandon_next(connection)
 
 
@@ -97,31 +97,22 @@ def write(
     documents = [entry.document for entry in entries]
     sql.check_guard(connection, guard, documents)
     former = document_keys(connection, documents)
-    before = counter(connection, "change")
     _remove(connection, list(former.values()))
     numbers = sql.number_entries(connection, entries)
     generation = config.generation
     sql.write_entries(connection, entries, numbers=numbers, generation=generation)
     if config.text_index == "fts5":
-        fts5.Fts5Tables(connection, generation).add(since=before, prepared=prepared)
-    sql.note_change(connection)
-
-
-def update(
-    connection: WriteConnection, documents: Sequence[Document], *, guard: WriteGuard | None = None
-) -> None:
-    sql.check_guard(connection, guard, documents)
-    sql.update_documents(connection, documents)
+        fts5.Fts5Tables(connection, generation).add(numbers.chunks.start - 1, prepared)
     sql.note_change(connection)
 
 
 def delete(connection: WriteConnection, where: Filter) -> list[str]:
     """Delete the documents that match; their ids."""
-    documents = matching_names(connection, where)
-    _remove(connection, [document.key for document in documents])
+    documents = matching_keys(connection, where)
+    _remove(connection, list(documents.values()))
     if documents:
         sql.note_change(connection)
-    return [document.id for document in documents]
+    return [name for _, name in documents]
 
 
 def _remove(connection: WriteConnection, keys: Sequence[int]) -> None:
@@ -132,29 +123,6 @@ def _remove(connection: WriteConnection, keys: Sequence[int]) -> None:
     sql.remove_documents(connection, keys)
 
 
-REBUILD_LOCK = ".rebuild.lock"
-
-
-@asynccontextmanager
-async def sqlite_staging(base: SqliteStore, config: BaseConfig) -> AsyncIterator[SqliteStaging]:
-    """The next generation of a base; the former one is deleted once it has been replaced."""
-    staging = SqliteStaging(base, config)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(base.indexes.lock(timeout=0, name=REBUILD_LOCK))
-        except StoreBusyError as exc:
-            raise StoreBusyError(
-                f"another process is rebuilding {base.location}; wait until it has finished"
-            ) from exc
-        await staging.prepare()
-        try:
-            yield staging
-        finally:
-            await in_thread(staging.indexes.close)
-            if staging.switched:
-                await staging.tidy_up()
-
-
 class SqliteStaging(SqlStaging):
     """A Staging for SqliteStore: with FTS5 in the file, and indexes beside it."""
 
@@ -163,6 +131,11 @@ class SqliteStaging(SqlStaging):
         self._base = base
         self.indexes = base.search_indexes.open_for(config)
         self._former: Sequence[AnyIndex] = ()
+
+    @asynccontextmanager
+    async def locked(self) -> AsyncIterator[bool]:
+        with self._base.indexes.try_lock(".rebuild.lock") as free:
+            yield free
 
     def begin(self, connection: WriteConnection) -> None:
         super().begin(connection)
@@ -175,22 +148,17 @@ class SqliteStaging(SqlStaging):
         prepared = await self._base.prepare_texts(entries, text_index)
 
         def change(connection: WriteConnection) -> None:
-            before = counter(connection, "change")
-            self.write_chunks(connection, entries)
+            _, numbers = self.write_chunks(connection, entries)
             if text_index == "fts5":
-                fts5.Fts5Tables(connection, generation).add(since=before, prepared=prepared)
+                fts5.Fts5Tables(connection, generation).add(numbers.chunks.start - 1, prepared)
             sql.note_change(connection, generation)
 
         await self.change(change)
 
     async def update_indexes(self, *, least: int = 1) -> None:
-        def update() -> None:
-            with self._base.reading() as connection:
-                changes = self._base.change_log(connection, self.config.generation)
-                indexes, lock = self.indexes.by_role(), self._base.updater_lock
-                catch_up_all(indexes, changes, lock=lock, least=least)
-
-        await in_thread(retry_while_locked, update)
+        generation = self.config.generation
+        work = partial(self._base.catch_up, self.indexes, generation=generation, least=least)
+        await in_thread(retry_while_locked, work)
 
     async def build_indexes(self) -> None:
         # what was removed meanwhile belongs to the next commit
@@ -208,11 +176,8 @@ class SqliteStaging(SqlStaging):
     async def drop_former(self) -> None:
         await self.change(_drop_fts5)  # first: its words would outlive the chunks in a crash
         await super().drop_former()
-
-    async def tidy_up(self) -> None:
-        """Delete the former generation."""
-        await self.drop_former()
-        await in_thread(self._delete_indexes)
+        if self.switched:
+            await in_thread(self._delete_indexes)
 
     def _delete_indexes(self) -> None:
         """Delete all indexes but those of the base as it is now.

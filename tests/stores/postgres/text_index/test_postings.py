@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.indexes.base import Hits, LogPosition
+from lagotto.indexes.base import ChunkText, Hits, LogPosition
 from lagotto.indexes.text_query import Every, Match, Phrase, Term, TextQuery, Without, Word
 from lagotto.stores.postgres.database import ReadTransaction
 from lagotto.stores.postgres.text_index import (
@@ -32,7 +32,7 @@ SIZES = st.lists(st.integers(1, 100_000), max_size=200)
 
 @given(TEXTS)
 def test_a_segment_holds_every_term_of_every_chunk(texts: list[str]) -> None:
-    segment = make_segment([(text, None) for text in texts], [None] * len(texts))
+    segment = make_segment([ChunkText(0, 0, text, None) for text in texts])
     keys = np.arange(len(texts), dtype=np.int64) * 3 + 7
     found = {
         (term, int(key)): (int(count), int(length))
@@ -48,7 +48,7 @@ def test_a_segment_holds_every_term_of_every_chunk(texts: list[str]) -> None:
 
 
 def test_chunks_that_are_gone_have_no_postings() -> None:
-    segment = make_segment([("dog", None), ("dog cat", None)], [None, None])
+    segment = make_segment([ChunkText(0, 0, text, None) for text in ("dog", "dog cat")])
     rows = dict(segment.rows(np.array([4, 9])))
     assert live(rows["dog"], np.array([4]))["key"].tolist() == [9]
     assert live(rows["dog"], np.array([], np.int64))["key"].tolist() == [4, 9]
