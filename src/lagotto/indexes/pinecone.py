@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from operator import attrgetter
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lagotto._internal.concurrency import checkpoint, in_thread
+from lagotto._internal.concurrency import Lazy, checkpoint, in_thread
 from lagotto.documents import Vector, digest
 from lagotto.errors import ConfigError, IndexUnavailableError
 from lagotto.indexes.base import ChunkKeys, batches
@@ -34,7 +33,7 @@ from lagotto.indexes.remote import (
     RemoteVectorIndex,
     Writes,
 )
-from lagotto.models.http import RETRIED, RetryPolicy
+from lagotto.models.http import RETRIED, RetryPolicy, runs
 
 if TYPE_CHECKING:
     from pinecone import Index, PineconeError
@@ -99,8 +98,8 @@ class PineconeDriver(RemoteDriver):
         self._name = name
         self._dimension = dimension
         self._timeout = timeout
-        self._connecting = threading.Lock()
-        self._connected: tuple[Index, str] | None = None
+        self._connection = Lazy(lambda: self._retried(self._described))
+        """The client of the index, and the name of its vector field."""
 
     def read_state(self, *, briefly: bool) -> str | None:
         answer = self._call_existing(
@@ -165,10 +164,8 @@ class PineconeDriver(RemoteDriver):
         self._delete(STATES, [self._name])
 
     def close(self) -> None:
-        with self._connecting:
-            if self._connected is not None:
-                self._connected[0].close()
-            self._connected = None
+        if connection := self._connection.drop():
+            connection[0].close()
 
     def _namespace(self, epoch: str, collection: str) -> str:
         return f"lagotto-{self._name}-{epoch}-{int(digest(collection), 16) % SHARDS:x}"
@@ -176,14 +173,16 @@ class PineconeDriver(RemoteDriver):
     def _namespaces(self, epoch: str) -> list[str]:
         """The namespaces of an epoch, or of all for ""."""
         prefix = f"lagotto-{self._name}-{epoch}-" if epoch else f"lagotto-{self._name}-"
-        index, _ = self._connect()
+        index, _ = self._connection()
         pages = self._retried(lambda: list(index.list_namespaces(prefix=prefix)))
         return [namespace.name for page in pages for namespace in page.namespaces]
 
     def _write(self, namespace: str, documents: Sequence[Metadata]) -> int:
         """Write documents in as few requests as possible; the number of the last write."""
         last = 0
-        for some in request_batches(documents):
+        sizes = [len(json.dumps(each, ensure_ascii=False).encode()) + 1 for each in documents]
+        for run in runs(sizes, room=MOST_BYTES, most=MOST_DOCUMENTS):
+            some = documents[run.start : run.stop]
             answer = self._call("documents.upsert", namespace=namespace, documents=some)
             seq = answer.response_info.lsn_committed if answer.response_info else None
             if seq is None:
@@ -220,14 +219,7 @@ class PineconeDriver(RemoteDriver):
 
     @property
     def _field(self) -> str:
-        return self._connect()[1]
-
-    def _connect(self) -> tuple[Index, str]:
-        """The client of the index, and the name of its vector field."""
-        with self._connecting:
-            if self._connected is None:
-                self._connected = self._retried(self._described)
-            return self._connected
+        return self._connection()[1]
 
     def _described(self) -> tuple[Index, str]:
         import pinecone
@@ -268,7 +260,7 @@ class PineconeDriver(RemoteDriver):
 
     def _call(self, method: str, **options: Any) -> Any:
         """Call a method of the index, or of a part of it."""
-        index, _ = self._connect()
+        index, _ = self._connection()
         return self._retried(lambda: attrgetter(method)(index)(**options))
 
     def _call_existing(self, method: str, **options: Any) -> Any:
@@ -336,18 +328,6 @@ def condition(where: Condition) -> Metadata:
     if where.most is not None:
         ends.append({f"lo_{where.name}": {"$lte": where.most}})
     return ends[0] if len(ends) == 1 else {"$and": ends}
-
-
-def request_batches(documents: Sequence[Metadata]) -> Iterator[Sequence[Metadata]]:
-    """Documents in batches that a request may have."""
-    first = size = 0
-    for index, document in enumerate(documents):
-        length = len(json.dumps(document, ensure_ascii=False).encode()) + 1
-        if index > first and (size + length > MOST_BYTES or index - first == MOST_DOCUMENTS):
-            yield documents[first:index]
-            first, size = index, 0
-        size += length
-    yield documents[first:]
 
 
 def _sent(vector: Vector) -> list[float]:

@@ -70,7 +70,7 @@ TEXT_INDEXES: Registry[Callable[[IndexSite], TextIndex[Any]]] = Registry(
         "tantivy": "lagotto.indexes.tantivy.index:TantivyIndex",
         "fts5": "lagotto.stores.sqlite.fts5:Fts5Index",
         "postings": "lagotto.indexes.registry:inside_postgres",
-        "qdrant": "lagotto.indexes.qdrant:open_qdrant_text",
+        "qdrant": "lagotto.indexes.qdrant.text:QdrantTextIndex",
     },
 )
 
@@ -81,7 +81,7 @@ VECTOR_INDEXES: Registry[Callable[..., VectorIndex[Any]]] = Registry(
         "embedded": "lagotto.indexes.vectors.index:EmbeddedVectorIndex",
         "pgvector": "lagotto.indexes.registry:inside_postgres",
         "pinecone": "lagotto.indexes.pinecone:open_pinecone",
-        "qdrant": "lagotto.indexes.qdrant:open_qdrant_vectors",
+        "qdrant": "lagotto.indexes.qdrant.driver:open_qdrant_vectors",
     },
 )
 

@@ -34,10 +34,12 @@ from lagotto.indexes.remote import (
     RemoteDriver,
     RemoteIndex,
     RemoteState,
+    RemoteVectorIndex,
     Writes,
 )
 from lagotto.request_context import time_left
 
+LAYOUT = "2"  # of points and state; other layouts have other names
 POINTS_PER_WRITE = 250  # points or ids in a request that writes
 MOST_KEYS = 10_000  # keys in a condition
 CHUNKS_COMPARED = 10_000
@@ -56,6 +58,13 @@ ALL_SHARDS = "state"
 """A shard key without points: nothing can be indexed in a collection without any."""
 
 ORDERING = models.WriteOrdering.MEDIUM
+
+
+def open_qdrant_vectors(site: IndexSite, *, model_id: str, dimension: int) -> RemoteVectorIndex:
+    """The vector index of a base on a Qdrant server; asks it nothing yet."""
+    name = site.name("vectors", f"{model_id}/{dimension}/qdrant-{LAYOUT}")
+    driver = QdrantDriver(site, name, dimension=dimension)
+    return RemoteVectorIndex(driver, model_id=model_id, dimension=dimension, timeout=site.timeout)
 
 
 class QdrantDriver(RemoteDriver):

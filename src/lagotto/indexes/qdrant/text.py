@@ -41,6 +41,7 @@ from lagotto.indexes.base import (
     is_of,
     kth_greatest,
     merge_hits,
+    text_rules,
     top_k,
 )
 from lagotto.indexes.pushdown import collections_of, superset_condition
@@ -84,7 +85,8 @@ reads many more chunks than it returns: the collection is built again."""
 
 
 class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
-    def __init__(self, site: IndexSite, name: str) -> None:
+    def __init__(self, site: IndexSite) -> None:
+        name = site.name("text", f"{text_rules()}/qdrant-{driver.LAYOUT}")
         self.qdrant = QdrantDriver(site, name, dimension=None)
         super().__init__(self.qdrant, timeout=site.timeout)
         self.terms, self.vocabulary = bm25.AtPosition[list[str]](), bm25.VocabularyCache()
