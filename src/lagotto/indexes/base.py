@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -174,11 +174,6 @@ class Hits:
 NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
 
 
-def keys_of(lists: Iterable[Hits]) -> ChunkKeys:
-    """The keys of several lists, each once, ascending."""
-    return union([hits.keys for hits in lists])
-
-
 def top_k(keys: ChunkKeys, scores: NDArray[np.float32], k: int) -> Hits:
     """The `k` greatest scores with their keys, greatest first, ties by key."""
     if k < 1:
@@ -253,7 +248,7 @@ def are_among(keys: NDArray[np.integer], others: NDArray[np.integer]) -> Mask:
 
 
 def union(lists: Sequence[NDArray[np.integer]]) -> ChunkKeys:
-    """The keys of several lists, ascending."""
+    """The keys of several lists, each once, ascending."""
     return distinct(np.concatenate([np.empty(0, np.int64), *lists]))
 
 

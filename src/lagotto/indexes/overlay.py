@@ -146,7 +146,7 @@ class NewerChunks:
     def scores(
         self, query: TextQuery, idfs: Sequence[float], *, mean: float, stored: Callable[[int], int]
     ) -> NDArray[np.float64]:
-        """The BM25 score of each of `keys`, as `text_score` has it; `stored` gives lengths."""
+        """The BM25 score of each of `keys`, as CountedTerms has it; `stored` gives lengths."""
         if stored not in self._lengths:
             lengths = [stored(len(chunk.terms)) for chunk in self.chunks.values()]
             self._lengths[stored] = np.array(lengths, np.float64)

@@ -329,9 +329,7 @@ class QdrantText(TextSnapshot):
         """The scores of those of `keys` that the record has and the query finds."""
         mean = self._state.mean_length
         return {
-            key: bm25.text_score(
-                query.words, idfs, chunk.counts, length=len(chunk.terms), mean=mean
-            )
+            key: chunk.score(query, idfs, mean=mean)
             for key, chunk in (await self._read(keys)).items()
             if chunk.found_by(query)
         }
