@@ -283,25 +283,20 @@ class Snapshot(ABC):
 State = TypeVar("State", bound=Sized)
 
 
+@dataclass(eq=False)
 class EmbeddedSnapshot(Snapshot, Generic[State]):
     """A snapshot of an index in files, of which `state` answers; its length counts the chunks.
 
     One that turns out to be damaged is replaced once by what `repaired` makes of the record.
     """
 
-    def __init__(
-        self,
-        state: State,
-        changes: ChangeLog,
-        *,
-        position: LogPosition,
-        repaired: Callable[[ChangeLog, State, IndexDamagedError], State],
-    ) -> None:
-        self.state = state
-        self.position = position
-        self.immediate = len(state) <= IMMEDIATE_CHUNKS
-        self._changes = changes
-        self._repaired = repaired
+    state: State
+    changes: ChangeLog
+    position: LogPosition
+    repaired: Callable[[ChangeLog, State, IndexDamagedError], State]
+
+    def __post_init__(self) -> None:
+        self.immediate = len(self.state) <= IMMEDIATE_CHUNKS
 
     async def _ask(self, question: Callable[[State], T], *, brief: bool = False) -> T:
         """The answer, in a thread unless it takes less time than changing threads does."""
@@ -309,8 +304,8 @@ class EmbeddedSnapshot(Snapshot, Generic[State]):
             return question(self.state) if brief else await in_thread(question, self.state)
         except IndexDamagedError as exc:
             problem = exc
-        self.state = await self._changes.run(
-            lambda: self._repaired(self._changes, self.state, problem)
+        self.state = await self.changes.run(
+            lambda: self.repaired(self.changes, self.state, problem)
         )
         return await in_thread(question, self.state)
 
