@@ -56,7 +56,13 @@ CHANGES = st.lists(st.tuples(RANDOM_TEXTS, st.integers(0, 50)), max_size=12)
 
 
 def newer_than(log: MemoryChangeLog, position: LogPosition) -> NewerChunks:
-    return NewerChunks(position, position).extended(log, since=position)
+    return extended(NewerChunks(position, position), log, position)
+
+
+def extended(newer: NewerChunks, log: MemoryChangeLog, position: LogPosition) -> NewerChunks:
+    later = newer.extended(log, since=position)
+    assert later is not None
+    return later
 
 
 def overlaid(index: TextSnapshot, log: MemoryChangeLog) -> OverlayText:
@@ -201,13 +207,12 @@ def test_an_overlay_may_grow_a_few_chunks_at_a_time(monkeypatch: pytest.MonkeyPa
     newer = NewerChunks(START, START)
     for number in range(5):
         log.add(f"text {number}", language="en")
-        assert newer.can_extend(log, since=START)
-        newer = newer.extended(log, since=START)
+        newer = extended(newer, log, START)
     assert len(newer.chunks) == 5
-    assert not NewerChunks(START, START).can_extend(log, since=START)
+    assert NewerChunks(START, START).extended(log, since=START) is None
     for text in ("one too many", "another"):
         log.add(text, language="en")
-    assert not newer.can_extend(log, since=START)
+    assert newer.extended(log, since=START) is None
 
 
 @settings(max_examples=200, deadline=None)
@@ -222,7 +227,7 @@ def test_what_is_newer_is_extended(
     newer = newer_than(log, position)
     for changes, catches_up in steps:
         changed(log, changes)
-        newer = newer.extended(log, since=position)
+        newer = extended(newer, log, position)
         right = newer_than(log, position)
         assert newer.chunks == right.chunks
         assert newer.removed.tolist() == right.removed.tolist()

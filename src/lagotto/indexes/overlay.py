@@ -52,7 +52,7 @@ MOST_KEPT = 10_000
 """New chunks that an overlay holds if it has read them a few at a time: each takes some 10 kB."""
 
 
-def is_short(changes: ChangeLog, *, since: LogPosition, most: int | None = None) -> bool:
+def is_short(changes: ChangeLog, since: LogPosition, most: int | None = None) -> bool:
     """Whether at most `most` chunks, or few enough to read, were added since a position."""
     at_once = (MOST_CHUNKS if most is None else most) + 1
     first = next(changes.ranges(since=since.seq, at_once=at_once), None)
@@ -85,19 +85,18 @@ class NewerChunks:
     def keys(self) -> ChunkKeys:
         return np.array(list(self.chunks), np.int64)
 
-    def can_extend(self, changes: ChangeLog, *, since: LogPosition) -> bool:
-        """Whether there is little to read for a later state, and not too much to hold."""
-        if not self._leads_to(changes, since):
-            return is_short(changes, since=since)
-        unread = self.head if self.head.seq > since.seq else since
-        return is_short(changes, since=unread) and is_short(changes, since=since, most=MOST_KEPT)
+    def extended(self, changes: ChangeLog, *, since: LogPosition) -> NewerChunks | None:
+        """The same for a later state of the log, and of the index; only what is new is read.
 
-    def extended(self, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
-        """The same for a later state of the log, and of the index; only what is new is read."""
-        if not self._leads_to(changes, since):
+        None if that is too much to read at a search, or to hold.
+        """
+        if self.since.seq > since.seq or not is_of(changes, self.head):  # not an earlier state
             return NewerChunks(since, since).extended(changes, since=since)
+        unread = max(self.head, since)
+        if not (is_short(changes, unread) and is_short(changes, since, MOST_KEPT)):
+            return None
         chunks = {key: chunk for key, chunk in self.chunks.items() if key > since.seq}
-        for start, stop in changes.ranges(since=max(self.head.seq, since.seq)):
+        for start, stop in changes.ranges(since=unread.seq):
             for text in changes.added_texts(start, stop):
                 checkpoint()
                 chunks[text.key] = CountedTerms.of(text.text, text.language)
@@ -110,10 +109,6 @@ class NewerChunks:
             chunks.pop(key, None)
         ordered = dict(sorted(chunks.items()))
         return NewerChunks(since, changes.head, ordered, removed[removed <= since.seq])
-
-    def _leads_to(self, changes: ChangeLog, since: LogPosition) -> bool:
-        """Whether this is an earlier state of the same history."""
-        return self.since.seq <= since.seq and is_of(changes, self.head)
 
     @cached_property
     def mean_length(self) -> float:

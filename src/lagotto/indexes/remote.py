@@ -414,9 +414,8 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
                 self._state = stored
             known = self._state
         self._look(known)
-        self._noticed.setdefault(known.last.seq, self._clock())
-        for epoch in known.former:
-            self._noticed.setdefault(epoch, self._clock())
+        for noticed in (known.last.seq, *known.former):
+            self._noticed.setdefault(noticed, self._clock())
         return known
 
     def _write(self, state: RemoteState) -> RemoteState:
@@ -643,7 +642,7 @@ class RemoteVectors(VectorSnapshot):
         for depth in depths(first, most + 1):
             proposed, reached = await self._proposed(query, allowed, depth)
             hits = await self._changes.run(
-                partial(self._confirmed, query, proposed, reached, k, allowed)
+                partial(self._confirmed, query, k, proposed.keys, reached.seq, allowed)
             )
             if len(hits) >= wanted:
                 return hits
@@ -678,21 +677,16 @@ class RemoteVectors(VectorSnapshot):
         return answer, reached
 
     def _confirmed(
-        self,
-        query: Vector,
-        proposed: Proposals,
-        reached: LogMark,
-        k: int,
-        allowed: FilterKeys | None,
+        self, query: Vector, k: int, proposed: ChunkKeys, since: int, allowed: FilterKeys | None
     ) -> Hits:
-        """The best of what was proposed, and of what the answer may lack."""
+        """The best of what was proposed, and of what an answer as of a change may lack."""
         last, head = self._state.last.seq, self._changes.head.seq
-        candidates = [proposed.keys]
-        if reached.seq < last:
-            candidates.append(self._record.added(reached.seq, last)[0])
-        if allowed is not None and reached.seq < head:
+        candidates = [proposed]
+        if since < last:
+            candidates.append(self._record.added(since, last)[0])
+        if allowed is not None and since < head:
             # documents with other metadata than the condition was asked of
-            candidates.append(self._changes.updated(reached.seq, head))
+            candidates.append(self._changes.updated(since, head))
         keys = self._included(np.unique(np.concatenate(candidates)))
         if allowed is not None:
             keys = keys[allowed.contains(keys)]

@@ -247,7 +247,6 @@ class QdrantDriver(RemoteDriver):
             where=seen(state, None if where is None else condition(where)),
             collections=collections,
             limit=limit,
-            params=grpc.SearchParams(hnsw_ef=max(LEAST_EFFORT, 2 * limit)),
         )
         return Proposals(hits.keys, more=len(hits) == limit, reached={})
 
@@ -259,14 +258,13 @@ class QdrantDriver(RemoteDriver):
         limit: int,
         where: models.Filter | None,
         collections: frozenset[str] | None,
-        using: str | None = None,
-        params: grpc.SearchParams | None = None,
     ) -> Hits:
         """The `limit` points with the greatest products, as the server has them.
 
         The client would make a model of every point, a quarter of the time of a search by vectors.
         """
-        left = time_left()
+        left, sparse = time_left(), self._dimension is None
+        effort = None if sparse else grpc.SearchParams(hnsw_ef=max(LEAST_EFFORT, 2 * limit))
 
         def ask() -> Hits:
             shards = None
@@ -276,9 +274,9 @@ class QdrantDriver(RemoteDriver):
             request = grpc.QueryPoints(
                 collection_name=self.collection(state.epoch),
                 query=grpc.Query(nearest=query),
-                using=using,
+                using=SPARSE if sparse else None,
                 filter=None if where is None else RestToGrpc.convert_filter(where),
-                params=params,
+                params=effort,
                 limit=limit,
                 with_payload=grpc.WithPayloadSelector(enable=False),
                 shard_key_selector=_selector(shards),

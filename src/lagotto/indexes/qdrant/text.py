@@ -257,7 +257,6 @@ class QdrantText(TextSnapshot):
             proposed = await self._driver.nearest(
                 state,
                 grpc.VectorInput(sparse=weights),
-                using=driver.SPARSE,
                 where=driver.seen(state, *where),
                 limit=depth,
                 collections=points.collections,

@@ -416,12 +416,10 @@ class ViewFactory:
             known = self._newer
             if known is not None and (known.since, known.head) == (position, changes.head):
                 return known
-            if known is None:
-                known = overlay.NewerChunks(position, position)
-            if not known.can_extend(changes, since=position):
-                return None
-            self._newer = known.extended(changes, since=position)
-            return self._newer
+            known = known or overlay.NewerChunks(position, position)
+            newer = known.extended(changes, since=position)
+            self._newer = newer or known
+            return newer
 
     def _overlaid(
         self, index: VectorIndex[SqlChangeLog], latest: VectorSnapshot, changes: SqlChangeLog
