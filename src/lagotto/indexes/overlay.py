@@ -11,37 +11,10 @@ from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto.documents import Vector
-from lagotto.indexes.base import (
-    NO_HITS,
-    START,
-    ChangeLog,
-    ChunkKeys,
-    FilterKeys,
-    Hits,
-    KeyedRows,
-    LogPosition,
-    Mask,
-    TextSnapshot,
-    TextStatistics,
-    VectorSnapshot,
-    are_among,
-    depths,
-    is_of,
-    merge_hits,
-    top_k,
-)
+from lagotto.indexes import base, text_query
+from lagotto.indexes.base import ChangeLog, ChunkKeys, FilterKeys, Hits, KeyedRows, LogPosition
 from lagotto.indexes.bm25 import CountedTerms, idf, term_weight
-from lagotto.indexes.text_query import (
-    Likeness,
-    Match,
-    Term,
-    TextQuery,
-    Word,
-    as_terms,
-    as_word,
-    holds,
-    single_words,
-)
+from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, holds
 from lagotto.indexes.vectors.sketch import dots
 from lagotto.terms.vocabulary import Vocabulary
 
@@ -70,7 +43,7 @@ class NewerChunks:
     since: LogPosition
     head: LogPosition
     chunks: Mapping[int, CountedTerms] = field(default_factory=dict)
-    removed: ChunkKeys = field(default_factory=lambda: NO_HITS.keys)
+    removed: ChunkKeys = field(default_factory=lambda: base.NO_HITS.keys)
     removed_holders: dict[Word, int] = field(default_factory=dict)
     """How many of the removed chunks hold a word, as far as an OverlayText has counted them."""
     _holders: dict[str, Holders] = field(default_factory=dict)
@@ -90,7 +63,7 @@ class NewerChunks:
 
         None if that is too much to read at a search, or to hold.
         """
-        if self.since.seq > since.seq or not is_of(changes, self.head):  # not an earlier state
+        if self.since.seq > since.seq or not base.is_of(changes, self.head):  # not an earlier state
             return NewerChunks(since, since).extended(changes, since=since)
         unread = max(self.head, since)
         if not (is_short(changes, unread) and is_short(changes, since, MOST_KEPT)):
@@ -125,14 +98,14 @@ class NewerChunks:
             self._holders[term] = rows, counts[rows]
         return self._holders[term]
 
-    def hold(self, terms: Iterable[str]) -> Mask:
+    def hold(self, terms: Iterable[str]) -> base.Mask:
         """For each of `keys`, whether the chunk holds one of the terms."""
         mask = np.zeros(len(self.keys), np.bool_)
         for term in terms:
             mask[self.holders(term)[0]] = True
         return mask
 
-    def matches(self, query: TextQuery) -> Mask:
+    def matches(self, query: TextQuery) -> base.Mask:
         """For each of `keys`, whether a query finds the chunk at all."""
         if query.where is None:
             return self.hold(term.text for word in query.words for term in word)
@@ -173,10 +146,10 @@ hold the word; otherwise their share is estimated."""
 OVERFETCH = 32
 
 
-class OverlayText(TextSnapshot):
+class OverlayText(base.TextSnapshot):
     """A TextSnapshot of an index that lags, and of what it lacks."""
 
-    def __init__(self, index: TextSnapshot, newer: NewerChunks) -> None:
+    def __init__(self, index: base.TextSnapshot, newer: NewerChunks) -> None:
         self._index = index
         self._newer = newer
         self._idf: dict[Word, tuple[float, float]] = {}
@@ -189,18 +162,18 @@ class OverlayText(TextSnapshot):
         newer = await self._newer_hits(query)
         if allowed is not None:
             newer = newer[allowed.contains(newer.keys)]
-        return merge_hits([older, newer], k=k)
+        return base.merge_hits([older, newer], k=k)
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         scores = await self._index.scores(await self._weighed(query), keys)
-        scores[are_among(keys, self._newer.removed)] = 0.0
-        newer = are_among(keys, self._newer.keys)
+        scores[base.are_among(keys, self._newer.removed)] = 0.0
+        newer = base.are_among(keys, self._newer.keys)
         scores[newer] = (await self._newer_hits(query)).scores_of(keys[newer], ascending=True)
         return scores
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
-        newer = are_among(among, self._newer.keys)
-        older = among[~newer & ~are_among(among, self._newer.removed)]
+        newer = base.are_among(among, self._newer.keys)
+        older = among[~newer & ~base.are_among(among, self._newer.removed)]
         stored = await self._index.matching(match, older)
         chunks = self._newer.chunks
         fresh = [key for key in among[newer].tolist() if holds(match, chunks[key].terms)]
@@ -213,11 +186,11 @@ class OverlayText(TextSnapshot):
             for word, having in zip(words, older, strict=True)
         ]
 
-    async def statistics(self) -> TextStatistics:
+    async def statistics(self) -> base.TextStatistics:
         older, newer = await self._index.statistics(), self._newer
         count = max(older.chunks - len(newer.removed), 0) + len(newer.keys)
         mean = older.mean_length if older.chunks else None
-        return TextStatistics(count, mean or newer.mean_length, older.stored_length)
+        return base.TextStatistics(count, mean or newer.mean_length, older.stored_length)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
         older = await self._index.alike(words, wanted)
@@ -228,10 +201,10 @@ class OverlayText(TextSnapshot):
         """The best `k` of the index that are still there; mostly few of the best are removed."""
         removed = self._newer.removed
         most = k + len(removed)
-        hits = NO_HITS
-        for depth in (*depths(k + OVERFETCH, most), most):
+        hits = base.NO_HITS
+        for depth in (*base.depths(k + OVERFETCH, most), most):
             candidates = await self._index.search(query, k=depth, allowed=allowed)
-            hits = candidates[~are_among(candidates.keys, removed)]
+            hits = candidates[~base.are_among(candidates.keys, removed)]
             if len(hits) >= k or len(candidates) < depth:
                 break
         return hits[:k]
@@ -241,9 +214,9 @@ class OverlayText(TextSnapshot):
         weights: dict[str, float] = {}
         for term in (*older, *newer):
             weights[term.text] = max(term.weight, weights.get(term.text, 0.0))
-        having = await self.frequencies(single_words(weights))
+        having = await self.frequencies(text_query.single_words(weights))
         live = [term for term, number in zip(weights, having, strict=True) if number]
-        return as_terms(
+        return text_query.as_terms(
             sorted(((term, weights[term]) for term in live), key=lambda pair: (-pair[1], pair[0]))
         )
 
@@ -269,7 +242,7 @@ class OverlayText(TextSnapshot):
 
     async def _idfs(self, query: TextQuery) -> list[tuple[float, float]]:
         """The IDF of each word of a query: in the index, and in both parts."""
-        query_words = [as_word(word) for word in query.words]
+        query_words = [text_query.as_word(word) for word in query.words]
         if words := [word for word in query_words if word not in self._idf]:
             older, both = await self._index.statistics(), await self.statistics()
             numbers = zip(
@@ -292,17 +265,17 @@ class OverlayText(TextSnapshot):
         return self._hits[query]
 
 
-class EmptyIndex(TextSnapshot, VectorSnapshot):
+class EmptyIndex(base.TextSnapshot, base.VectorSnapshot):
     """The snapshot of an index that holds nothing; `stored_length` is that of a text index."""
 
-    position = START
+    position = base.START
     immediate = True
 
     def __init__(self, stored_length: Callable[[int], int] = int) -> None:
         self._stored_length = stored_length
 
     async def search(self, query: object, *, k: int, allowed: FilterKeys | None) -> Hits:
-        return NO_HITS
+        return base.NO_HITS
 
     async def scores(self, query: object, keys: ChunkKeys) -> NDArray[np.float32]:
         return np.zeros(len(keys), np.float32)
@@ -313,18 +286,18 @@ class EmptyIndex(TextSnapshot, VectorSnapshot):
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
         return [0] * len(words)
 
-    async def statistics(self) -> TextStatistics:
-        return TextStatistics(0, None, self._stored_length)
+    async def statistics(self) -> base.TextStatistics:
+        return base.TextStatistics(0, None, self._stored_length)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
         return [()] * len(words)
 
 
-class OverlayVectors(VectorSnapshot):
+class OverlayVectors(base.VectorSnapshot):
     """A VectorSnapshot of an index that lags, and of the vectors that it lacks."""
 
     def __init__(
-        self, index: VectorSnapshot, head: LogPosition, added: KeyedRows, removed: ChunkKeys
+        self, index: base.VectorSnapshot, head: LogPosition, added: KeyedRows, removed: ChunkKeys
     ) -> None:
         self.since, self.position, self.immediate = index.position, head, index.immediate
         self._index = index
@@ -333,7 +306,7 @@ class OverlayVectors(VectorSnapshot):
 
     @classmethod
     def of(
-        cls, index: VectorSnapshot, changes: ChangeLog, *, model_id: str, dimension: int
+        cls, index: base.VectorSnapshot, changes: ChangeLog, *, model_id: str, dimension: int
     ) -> OverlayVectors:
         """The index with what the log has after it."""
         since, head = index.position.seq, changes.head
@@ -341,32 +314,32 @@ class OverlayVectors(VectorSnapshot):
         return cls(index, head, added, changes.removed(since, head.seq))
 
     @classmethod
-    def only_removed(cls, index: VectorSnapshot, changes: ChangeLog) -> OverlayVectors:
+    def only_removed(cls, index: base.VectorSnapshot, changes: ChangeLog) -> OverlayVectors:
         """The index without what the log has removed after it, or added."""
         removed = changes.removed(index.position.seq, changes.head.seq)
-        return cls(index, changes.head, (NO_HITS.keys, np.empty((0, 0), np.float32)), removed)
+        return cls(index, changes.head, (base.NO_HITS.keys, np.empty((0, 0), np.float32)), removed)
 
-    def over(self, index: VectorSnapshot) -> OverlayVectors:
+    def over(self, index: base.VectorSnapshot) -> OverlayVectors:
         """The same over another snapshot of the index at the same position."""
         return OverlayVectors(index, self.position, (self._keys, self._vectors), self._removed)
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         hits = await self._index.search(query, k=k + len(self._removed), allowed=allowed)
-        older = hits[~are_among(hits.keys, self._removed)]
+        older = hits[~base.are_among(hits.keys, self._removed)]
         newer = self._newer(query)
         if allowed is not None:
             newer = newer[allowed.contains(newer.keys)]
-        return merge_hits([older, newer], k=k)
+        return base.merge_hits([older, newer], k=k)
 
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         scores = await self._index.scores(query, keys)
-        scores[are_among(keys, self._removed)] = 0.0
-        newer = are_among(keys, self._keys)
+        scores[base.are_among(keys, self._removed)] = 0.0
+        newer = base.are_among(keys, self._keys)
         scores[newer] = self._newer(query).scores_of(keys[newer])
         return scores
 
     def _newer(self, query: Vector) -> Hits:
-        return Hits(self._keys, dots(self._vectors, query)) if len(self._keys) else NO_HITS
+        return Hits(self._keys, dots(self._vectors, query)) if len(self._keys) else base.NO_HITS
 
 
 VECTORS_PER_READ = 5_000
@@ -422,8 +395,8 @@ class RecordVectors:
 
 
 def _best(query: Vector, rows: Iterable[KeyedRows], k: int) -> Hits:
-    best = NO_HITS
+    best = base.NO_HITS
     for keys, vectors in rows:
         checkpoint()
-        best = merge_hits([best, top_k(keys, dots(vectors, query), k)], k=k)
+        best = base.merge_hits([best, base.top_k(keys, dots(vectors, query), k)], k=k)
     return best

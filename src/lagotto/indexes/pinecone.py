@@ -22,17 +22,11 @@ import numpy as np
 from lagotto._internal.concurrency import Lazy, checkpoint, in_thread
 from lagotto.documents import Vector, digest
 from lagotto.errors import ConfigError, IndexUnavailableError
+from lagotto.indexes import remote
 from lagotto.indexes.base import ChunkKeys, batches
 from lagotto.indexes.pushdown import AnyOf, Condition, Joined, Payload
 from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.remote import (
-    Point,
-    Proposals,
-    RemoteDriver,
-    RemoteState,
-    RemoteVectorIndex,
-    Writes,
-)
+from lagotto.indexes.remote import RemoteState, RemoteVectorIndex
 from lagotto.models.http import RETRIED, RetryPolicy, runs
 
 if TYPE_CHECKING:
@@ -76,7 +70,7 @@ def open_pinecone(site: IndexSite, *, model_id: str, dimension: int) -> RemoteVe
     return RemoteVectorIndex(driver, model_id=model_id, dimension=dimension, timeout=site.timeout)
 
 
-class PineconeDriver(RemoteDriver):
+class PineconeDriver(remote.RemoteDriver):
     """Points in namespaces of the Pinecone index `service`, with the key in PINECONE_API_KEY.
 
     It connects on first use. A request is tried again for `timeout` seconds; then
@@ -112,7 +106,7 @@ class PineconeDriver(RemoteDriver):
         vector = [1.0, *[0.0] * (self._dimension - 1)]  # some vector, since one is required
         self._write(STATES, [{"_id": self._name, self._field: vector, STATE: text}])
 
-    def upsert(self, epoch: str, points: Sequence[Point]) -> Writes:
+    def upsert(self, epoch: str, points: Sequence[remote.Point]) -> remote.Writes:
         documents: dict[str, list[Metadata]] = defaultdict(list)
         for point in points:
             assert isinstance(point.vector, np.ndarray)
@@ -133,20 +127,20 @@ class PineconeDriver(RemoteDriver):
         limit: int,
         where: Condition | None,
         collections: frozenset[str] | None,
-    ) -> Proposals:
+    ) -> remote.Proposals:
         namespaces = set(state.last.writes)
         if collections is not None:
             namespaces &= {self._namespace(state.epoch, some) for some in collections}
         answers = await asyncio.gather(
             *(in_thread(self._nearest, name, vector, limit, where) for name in namespaces)
         )
-        return Proposals(
+        return remote.Proposals(
             np.array([int(id) for ids, _ in answers for id in ids], np.int64),
             more=any(len(ids) == limit for ids, _ in answers),
             reached={name: seq for name, (_, seq) in zip(namespaces, answers, strict=True)},
         )
 
-    def reached(self, parts: Iterable[str]) -> Writes:
+    def reached(self, parts: Iterable[str]) -> remote.Writes:
         probe: Vector = np.zeros(self._dimension, np.float32)
         probe[0] = 1.0
         return {namespace: self._nearest(namespace, probe, 1, None)[1] for namespace in parts}

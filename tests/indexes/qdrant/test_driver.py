@@ -220,7 +220,7 @@ async def test_the_mean_is_estimated_from_a_sample(
 async def test_an_empty_sample_is_no_reason_to_rebuild_forever(
     text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_module, "_estimated_mean", lambda _: 1.0)
+    monkeypatch.setattr(text, "_mean", lambda _: 1.0)
     log = MemoryChangeLog()
     log.add("oak lake marsh")
     text.catch_up(log)

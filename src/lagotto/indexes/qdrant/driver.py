@@ -23,20 +23,12 @@ from qdrant_client.conversions.conversion import RestToGrpc
 
 from lagotto._internal.concurrency import checkpoint, give_way, in_thread
 from lagotto.documents import Vector, digest
+from lagotto.indexes import remote
 from lagotto.indexes.base import ChangeLog, ChunkKeys, Hits, batches, sampled_ranges
 from lagotto.indexes.pushdown import AnyOf, Condition, Joined, Payload
 from lagotto.indexes.qdrant.client import ExistsError, QdrantServer, parse_address
 from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.remote import (
-    MissingEpochError,
-    Point,
-    Proposals,
-    RemoteDriver,
-    RemoteIndex,
-    RemoteState,
-    RemoteVectorIndex,
-    Writes,
-)
+from lagotto.indexes.remote import Point, RemoteIndex, RemoteState, RemoteVectorIndex, Writes
 from lagotto.request_context import time_left
 
 LAYOUT = "2"  # of points and state; other layouts have other names
@@ -67,7 +59,7 @@ def open_qdrant_vectors(site: IndexSite, *, model_id: str, dimension: int) -> Re
     return RemoteVectorIndex(driver, model_id=model_id, dimension=dimension, timeout=site.timeout)
 
 
-class QdrantDriver(RemoteDriver):
+class QdrantDriver(remote.RemoteDriver):
     """The points of an index, with dense vectors of a dimension or sparse ones, and its state."""
 
     kind = "qdrant"
@@ -90,7 +82,7 @@ class QdrantDriver(RemoteDriver):
         ask = self.server.ask_briefly if briefly else self.server.ask
         try:
             records = ask(lambda client: client.retrieve(self._states, [self._id]))
-        except MissingEpochError:
+        except remote.MissingEpochError:
             return None
         return str((records[0].payload or {})[STATE]) if records else None
 
@@ -101,7 +93,7 @@ class QdrantDriver(RemoteDriver):
         )
         try:
             put()
-        except MissingEpochError:
+        except remote.MissingEpochError:
             self._create(self._states)
             put()
 
@@ -240,7 +232,7 @@ class QdrantDriver(RemoteDriver):
         limit: int,
         where: Condition | None,
         collections: frozenset[str] | None,
-    ) -> Proposals:
+    ) -> remote.Proposals:
         hits = await self.nearest(
             state,
             grpc.VectorInput(dense=grpc.DenseVector(data=vector.tolist())),
@@ -248,7 +240,7 @@ class QdrantDriver(RemoteDriver):
             collections=collections,
             limit=limit,
         )
-        return Proposals(hits.keys, more=len(hits) == limit, reached={})
+        return remote.Proposals(hits.keys, more=len(hits) == limit, reached={})
 
     async def nearest(
         self,
@@ -294,7 +286,7 @@ class QdrantDriver(RemoteDriver):
     def is_intact(self, state: RemoteState, *, overdue: bool) -> bool:
         try:
             return self._count(state) == state.chunks
-        except MissingEpochError:
+        except remote.MissingEpochError:
             return False
 
     def _count(self, state: RemoteState) -> int:
@@ -367,7 +359,7 @@ class QdrantDriver(RemoteDriver):
         for each in self.server.call("get_collections").collections:
             if each.name.startswith(f"{self.name}-"):
                 self.delete_epoch(each.name.removeprefix(f"{self.name}-"))
-        with suppress(MissingEpochError):
+        with suppress(remote.MissingEpochError):
             self.server.call("delete", self._states, [self._id], wait=True)
 
     def close(self) -> None:
