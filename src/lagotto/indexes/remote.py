@@ -397,8 +397,9 @@ class RemoteIndex(base.SearchIndex[ChangeLog, Answers]):
                 self._state = stored
             known = self._state
         self._look(known)
-        for noticed in (known.last.seq, *known.former):
-            self._noticed.setdefault(noticed, self._clock())
+        self._noticed.setdefault(known.last.seq, self._clock())
+        for epoch in known.former:
+            self._noticed.setdefault(epoch, self._clock())
         return known
 
     def _write(self, state: RemoteState) -> RemoteState:

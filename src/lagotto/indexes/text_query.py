@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, NamedTuple
 
 from lagotto.prefs import FtsMode
@@ -112,18 +111,20 @@ class Likeness:
     threshold: float | None = None
     limit: int = MOST_CORRECTIONS
 
+    def find(self, vocabulary: Vocabulary, word: str) -> tuple[Term, ...]:
+        """The terms of a vocabulary that are like a word, best first."""
+        if self.threshold is None:
+            return as_terms(vocabulary.corrections(word, limit=self.limit))
+        return as_terms(vocabulary.similar(word, threshold=self.threshold, limit=self.limit))
+
     def is_known(self, vocabulary: Vocabulary, words: Sequence[str]) -> bool:
         """Whether `find_all` takes no time."""
         known = vocabulary.is_corrected
         return self.threshold is None and all(known(word, limit=self.limit) for word in words)
 
     def find_all(self, vocabulary: Vocabulary, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        """The terms of a vocabulary that are like each of some words, best first."""
-        limit, threshold = self.limit, self.threshold
-        if threshold is None:
-            return [as_terms(vocabulary.corrections(word, limit=limit)) for word in words]
-        similar = partial(vocabulary.similar, threshold=threshold, limit=limit)
-        return [as_terms(similar(word)) for word in words]
+        """The terms of a vocabulary that are like each of some words."""
+        return [self.find(vocabulary, word) for word in words]
 
 
 def single_words(terms: Iterable[str]) -> list[Word]:
