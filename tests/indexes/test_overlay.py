@@ -129,7 +129,7 @@ async def test_the_same_neighbours_with_the_same_scores(
     changed(log, before)
     index = vector_oracle(log)
     changed(log, after)
-    united = OverlayVectors.of(index, log, model_id="m", dimension=DIMENSION)
+    united = OverlayVectors(index, log, model_id="m", dimension=DIMENSION)
     oracle = vector_oracle(log)
     query = unit_vector(seed)
     for allowed in (None, FilterKeys(keys_of(log, every))):

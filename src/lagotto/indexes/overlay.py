@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from lagotto._internal.concurrency import checkpoint
 from lagotto.documents import Vector
 from lagotto.indexes import base, text_query
-from lagotto.indexes.base import ChangeLog, ChunkKeys, FilterKeys, Hits, KeyedRows, LogPosition
+from lagotto.indexes.base import ChangeLog, ChunkKeys, FilterKeys, Hits, LogPosition, VectorSnapshot
 from lagotto.indexes.bm25 import CountedTerms, idf, term_weight
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, holds
 from lagotto.indexes.vectors.sketch import dots
@@ -265,7 +266,7 @@ class OverlayText(base.TextSnapshot):
         return self._hits[query]
 
 
-class EmptyIndex(base.TextSnapshot, base.VectorSnapshot):
+class EmptyIndex(base.TextSnapshot, VectorSnapshot):
     """The snapshot of an index that holds nothing; `stored_length` is that of a text index."""
 
     position = base.START
@@ -293,35 +294,29 @@ class EmptyIndex(base.TextSnapshot, base.VectorSnapshot):
         return [()] * len(words)
 
 
-class OverlayVectors(base.VectorSnapshot):
-    """A VectorSnapshot of an index that lags, and of the vectors that it lacks."""
+class OverlayVectors(VectorSnapshot):
+    """A VectorSnapshot of an index that lags, and of the vectors that it lacks.
+
+    Without a model, as where these are too many to read, only what is removed is left out.
+    """
 
     def __init__(
-        self, index: base.VectorSnapshot, head: LogPosition, added: KeyedRows, removed: ChunkKeys
+        self, index: VectorSnapshot, changes: ChangeLog, *, model_id: str = "", dimension: int = 0
     ) -> None:
-        self.since, self.position, self.immediate = index.position, head, index.immediate
+        self.since, self.position, self.immediate = index.position, changes.head, index.immediate
+        new = self.since.seq, self.position.seq
         self._index = index
-        self._keys, self._vectors = added
-        self._removed = removed
+        self._removed = changes.removed(*new)
+        self._keys, self._vectors = base.NO_HITS.keys, np.empty((0, 0), np.float32)
+        if model_id:
+            added = changes.added_vectors(*new, model_id=model_id, dimension=dimension)
+            self._keys, self._vectors = added
 
-    @classmethod
-    def of(
-        cls, index: base.VectorSnapshot, changes: ChangeLog, *, model_id: str, dimension: int
-    ) -> OverlayVectors:
-        """The index with what the log has after it."""
-        since, head = index.position.seq, changes.head
-        added = changes.added_vectors(since, head.seq, model_id=model_id, dimension=dimension)
-        return cls(index, head, added, changes.removed(since, head.seq))
-
-    @classmethod
-    def only_removed(cls, index: base.VectorSnapshot, changes: ChangeLog) -> OverlayVectors:
-        """The index without what the log has removed after it, or added."""
-        removed = changes.removed(index.position.seq, changes.head.seq)
-        return cls(index, changes.head, (base.NO_HITS.keys, np.empty((0, 0), np.float32)), removed)
-
-    def over(self, index: base.VectorSnapshot) -> OverlayVectors:
+    def over(self, index: VectorSnapshot) -> OverlayVectors:
         """The same over another snapshot of the index at the same position."""
-        return OverlayVectors(index, self.position, (self._keys, self._vectors), self._removed)
+        other = copy(self)
+        other._index = index
+        return other
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         hits = await self._index.search(query, k=k + len(self._removed), allowed=allowed)
@@ -377,24 +372,24 @@ class RecordVectors:
         parts = np.split(wanted, range(VECTORS_PER_READ, len(wanted), VECTORS_PER_READ))
         return _best(query, map(self.of, parts), k)
 
-    def of(self, keys: ChunkKeys) -> KeyedRows:
+    def of(self, keys: ChunkKeys) -> base.KeyedRows:
         """Those of `keys` that exist, ascending, and their vectors."""
         return self._changes.vectors_of(keys, model_id=self._model_id, dimension=self._dimension)
 
-    def added(self, start: int, stop: int) -> KeyedRows:
+    def added(self, start: int, stop: int) -> base.KeyedRows:
         """The chunks that were added in a range of changes, and their vectors."""
         return self._changes.added_vectors(
             start, stop, model_id=self._model_id, dimension=self._dimension
         )
 
-    def _up_to(self, last: int) -> Iterator[KeyedRows]:
+    def _up_to(self, last: int) -> Iterator[base.KeyedRows]:
         for start, stop in self._changes.ranges(since=0):
             if start >= last:
                 break
             yield self.added(start, min(stop, last))
 
 
-def _best(query: Vector, rows: Iterable[KeyedRows], k: int) -> Hits:
+def _best(query: Vector, rows: Iterable[base.KeyedRows], k: int) -> Hits:
     best = base.NO_HITS
     for keys, vectors in rows:
         checkpoint()

@@ -17,15 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tantivy import Occur, Order, Query, Schema, SchemaBuilder, Searcher
 
+from lagotto import errors
 from lagotto._internal.memory import paused_collector
 from lagotto.documents import storable
-from lagotto.errors import (
-    IndexDamagedError,
-    StoreError,
-    StoreFullError,
-    StoreReadOnlyError,
-    native_panics,
-)
+from lagotto.errors import IndexDamagedError, StoreError, StoreReadOnlyError, native_panics
 from lagotto.indexes import base, text_query
 from lagotto.indexes.base import NO_HITS, ChunkKeys, FilterKeys, Hits
 from lagotto.indexes.bm25 import VocabularyCache, idf
@@ -510,7 +505,7 @@ def tantivy_errors(folder: Path) -> Iterator[None]:
             number = exc.errno
         what = f"the text index {folder}"
         if number in NO_SPACE:
-            raise StoreFullError(f"{what} can't grow: {exc}; free some disk space") from exc
+            raise errors.StoreFullError(f"{what} can't grow: {exc}; free some disk space") from exc
         if number in NO_PERMISSION:
             raise StoreReadOnlyError(f"{what} can't be written: {exc}; check rights") from exc
         if number in _NO_RESOURCES:

@@ -405,7 +405,7 @@ class ViewFactory:
             why = _why("vector", changes, position, what, gave_up)
             degraded.append(DegradedLeg("semantic", why))
         if not readable:
-            return overlay.OverlayVectors.only_removed(latest or overlay.EmptyIndex(), changes)
+            return overlay.OverlayVectors(latest or overlay.EmptyIndex(), changes)
         return self._overlaid(index, latest or overlay.EmptyIndex(), changes)
 
     def _newer_texts(
@@ -429,7 +429,7 @@ class ViewFactory:
             known = self._overlay
             if known and (known.since, known.position) == (latest.position, changes.head):
                 return known.over(latest)
-            self._overlay = overlay.OverlayVectors.of(
+            self._overlay = overlay.OverlayVectors(
                 latest, changes, model_id=index.model_id, dimension=index.dimension
             )
             return self._overlay
