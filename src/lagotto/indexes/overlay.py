@@ -92,9 +92,8 @@ class NewerChunks:
 
     def holders(self, term: str) -> Holders:
         if term not in self._holders:
-            counts = np.array(
-                [chunk.counts.get(term, 0) for chunk in self.chunks.values()], np.float64
-            )
+            every = [chunk.counts.get(term, 0) for chunk in self.chunks.values()]
+            counts = np.array(every, np.float64)
             rows = np.flatnonzero(counts)
             self._holders[term] = rows, counts[rows]
         return self._holders[term]
@@ -246,10 +245,8 @@ class OverlayText(base.TextSnapshot):
         query_words = [text_query.as_word(word) for word in query.words]
         if words := [word for word in query_words if word not in self._idf]:
             older, both = await self._index.statistics(), await self.statistics()
-            numbers = zip(
-                await self._index.frequencies(words), await self.frequencies(words), strict=True
-            )
-            for word, (there, everywhere) in zip(words, numbers, strict=True):
+            having = await self._index.frequencies(words), await self.frequencies(words)
+            for word, there, everywhere in zip(words, *having, strict=True):
                 in_index = idf(there, count=max(older.chunks, there))
                 self._idf[word] = in_index, idf(everywhere, count=max(both.chunks, everywhere))
         return [self._idf[word] for word in query_words]

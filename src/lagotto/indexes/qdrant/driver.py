@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from operator import methodcaller
 from typing import Any
 from uuid import UUID
@@ -88,9 +87,10 @@ class QdrantDriver(remote.RemoteDriver):
 
     def write_state(self, text: str) -> None:
         point = models.PointStruct(id=self._id, vector={}, payload={STATE: text})
-        put = partial(
-            self.server.call, "upsert", self._states, [point], wait=True, ordering=ORDERING
-        )
+
+        def put() -> None:
+            self.server.call("upsert", self._states, [point], wait=True, ordering=ORDERING)
+
         try:
             put()
         except remote.MissingEpochError:
@@ -302,12 +302,10 @@ class QdrantDriver(remote.RemoteDriver):
         lacking, extra = self._differences(state, changes, index)
         if lacking or extra:
             return f"lacks {lacking} chunks and has {extra} that are not in the base"
-        ranges = sampled_ranges(
-            changes, state.chunks, most=CHUNKS_COMPARED, at_once=POINTS_PER_WRITE
-        )
-        altered = sum(
-            self._altered(state, index.expected_points(state, changes, *each)) for each in ranges
-        )
+        compared, at_once = CHUNKS_COMPARED, POINTS_PER_WRITE
+        ranges = sampled_ranges(changes, state.chunks, most=compared, at_once=at_once)
+        expected = (index.expected_points(state, changes, *each) for each in ranges)
+        altered = sum(self._altered(state, points) for points in expected)
         return f"has {altered} chunks that are not what the base has" if altered else ""
 
     def _differences(

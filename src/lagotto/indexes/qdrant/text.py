@@ -189,7 +189,7 @@ class QdrantText(base.TextSnapshot):
 
     async def _ranked(self, query: TextQuery, k: int, points: AllowedPoints) -> Hits:
         """The best chunks of those that hold one of the words."""
-        where = None if query.where is None else (await self._condition(query.where)).condition
+        where = None if query.where is None else (await self._condition(query.where))[0]
         most = None if points.keys is None or points.few else len(points.keys)
         hits = await self._best(query, k, points, [where, points.condition], most=most)
         if hits is not None:
@@ -240,7 +240,7 @@ class QdrantText(base.TextSnapshot):
 
     async def _filled(self, match: Match, k: int, points: AllowedPoints, hits: Hits) -> Hits:
         """What was found, and chunks without any of the words for which the condition holds."""
-        where = (await self._condition(match)).condition
+        where, _ = await self._condition(match)
         rest: list[int] = []
         missing = k - len(hits)
         conditions = [None] if points.keys is None else points.by_keys()
@@ -376,11 +376,8 @@ def score_bound(*, longest: int, mean: float, fixed_mean: float) -> float:
     return max(1.0, weighted / exact) * ROUNDING
 
 
-class TermCondition(NamedTuple):
-    """A condition that every chunk meets for which a Match holds; `exact` if no other does."""
-
-    condition: models.Condition
-    exact: bool
+TermCondition = tuple[models.Condition, bool]
+"""A condition that every chunk meets for which a Match holds, and whether no other does."""
 
 
 def holding(terms: Iterable[str]) -> models.Condition:
@@ -395,26 +392,23 @@ def term_condition(match: Match, expand: Callable[[str], Iterable[str]]) -> Term
     The order of words is not stored, so phrases are not exact.
     """
     if isinstance(match, Word):
-        return TermCondition(holding(match.terms), exact=True)
+        return holding(match.terms), True
     if isinstance(match, text_query.Prefix):
-        return TermCondition(holding(expand(match.start)), exact=True)
+        return holding(expand(match.start)), True
     if isinstance(match, text_query.Phrase):
         variants = [
             [holding([term]) for term in sorted(set(some))] for some in match.variants if some
         ]
-        return TermCondition(
-            _one_of([models.Filter(must=terms) for terms in variants]), exact=False
-        )
+        return _one_of([models.Filter(must=terms) for terms in variants]), False
     if isinstance(match, text_query.Every | text_query.Either):
         parts = [term_condition(part, expand) for part in match.parts]
-        conditions = [part.condition for part in parts]
+        conditions = [condition for condition, _ in parts]
         every = isinstance(match, text_query.Every)
         joined = models.Filter(must=conditions) if every else _one_of(conditions)
-        return TermCondition(joined, all(part.exact for part in parts))
-    part = term_condition(match.part, expand)
-    if not part.exact:  # what meets it need not hold it
-        return TermCondition(models.Filter(), exact=False)
-    return TermCondition(models.Filter(must_not=[part.condition]), exact=True)
+        return joined, all(exact for _, exact in parts)
+    condition, exact = term_condition(match.part, expand)
+    # what meets one that is not exact need not hold it
+    return models.Filter(must_not=[condition] if exact else None), exact
 
 
 def _one_of(conditions: Sequence[models.Condition]) -> models.Condition:

@@ -313,9 +313,8 @@ class TantivyText(base.EmbeddedSnapshot[TantivySnapshot], base.TextSnapshot):
         return {}
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
-        seen = await self._ask(
-            lambda index: index.search(query, k, allowed), brief=self._is_brief(query)
-        )
+        brief = self._is_brief(query)
+        seen = await self._ask(lambda index: index.search(query, k, allowed), brief=brief)
         if seen.whole:
             self._whole[query] = allowed, seen.hits
         return seen.hits[:k]
@@ -349,9 +348,7 @@ class TantivyText(base.EmbeddedSnapshot[TantivySnapshot], base.TextSnapshot):
         return await self._ask(lambda index: index.matching(match, among))
 
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
-        return await self._ask(
-            lambda index: [index.document_frequency(word) for word in words], brief=True
-        )
+        return await self._ask(lambda index: [*map(index.document_frequency, words)], brief=True)
 
     async def statistics(self) -> base.TextStatistics:
         return base.TextStatistics(len(self.state), self.state.mean_length, stored_length)
