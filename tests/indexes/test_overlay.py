@@ -14,14 +14,7 @@ from hypothesis import strategies as st
 from lagotto.indexes import overlay
 from lagotto.indexes.base import START, ChunkKeys, FilterKeys, Hits, LogPosition, TextSnapshot
 from lagotto.indexes.bm25 import idf, term_weight
-from lagotto.indexes.overlay import (
-    EmptyIndex,
-    NewerChunks,
-    OverlayText,
-    OverlayVectors,
-    RecordVectors,
-    is_short,
-)
+from lagotto.indexes.overlay import EmptyIndex, NewerChunks, OverlayText, OverlayVectors
 from lagotto.indexes.tantivy.index import TantivyIndex
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, single_words
 from lagotto.testing.indexes import (
@@ -190,13 +183,13 @@ def test_how_much_may_be_newer(monkeypatch: pytest.MonkeyPatch) -> None:
     """New chunks are analysed, removals only noted."""
     log = sample_log()
     monkeypatch.setattr(overlay, "MOST_CHUNKS", len(TEXTS))
-    assert is_short(log, since=START)
+    assert overlay.is_short(log, since=START)
     log.remove(1)
-    assert is_short(log, since=START)
+    assert overlay.is_short(log, since=START)
     for text in ("one more", "another", "and another"):
         log.add(text, language="en")
-    assert not is_short(log, since=START)
-    assert is_short(log, since=LogPosition(3, log.token_at(3) or 0))
+    assert not overlay.is_short(log, since=START)
+    assert overlay.is_short(log, since=LogPosition(3, log.token_at(3) or 0))
 
 
 def test_an_overlay_may_grow_a_few_chunks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +303,7 @@ async def test_vectors_of_the_record(monkeypatch: pytest.MonkeyPatch, batch: int
     monkeypatch.setattr(overlay, "VECTORS_PER_READ", batch)
     log, query = sample_log(), unit_vector(100)
     log.remove(3)
-    record, oracle = RecordVectors(log, model_id="m", dimension=DIMENSION), vector_oracle(log)
+    record, oracle = overlay.RecordVectors(log, model_id="m", dimension=DIMENSION), vector_oracle(log)
     keys = np.array([7, 3, 2, 99, 5, 2])
     scores = await record.scores(query, keys)
     assert scores.tolist() == (await oracle.scores(query, keys)).tolist()
@@ -321,7 +314,7 @@ async def test_vectors_of_the_record(monkeypatch: pytest.MonkeyPatch, batch: int
         assert same(await record.best(query, keys, k=k), right[:k])
     right = await oracle.search(query, k=9, allowed=FilterKeys(np.array([1, 2, 4, 5])))
     assert same(await record.best_of_all(query, k=9, last=5), right)
-    nothing = RecordVectors(MemoryChangeLog(), model_id="m", dimension=DIMENSION)
+    nothing = overlay.RecordVectors(MemoryChangeLog(), model_id="m", dimension=DIMENSION)
     assert (await nothing.scores(query, keys)).tolist() == [0.0] * 6
 
 
