@@ -25,7 +25,7 @@ from lagotto.terms.vocabulary import distinct
 class LogPosition(NamedTuple):
     """How far an index has followed the change log.
 
-    `number` is the sequence number of the last change that it holds, `token` the random token of
+    `seq` is the sequence number of the last change that it holds, `token` the random token of
     the commit which that change belongs to: the same number with another token is another history
     of the base, whose changes the index does not hold.
     """
