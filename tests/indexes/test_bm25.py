@@ -5,8 +5,8 @@ import math
 import pytest
 
 from lagotto.indexes.base import LogPosition
-from lagotto.indexes.bm25 import AtPosition, idf, repeated, term_weight, text_score
-from lagotto.indexes.text_query import Term
+from lagotto.indexes.bm25 import AtPosition, CountedTerms, idf, repeated, term_weight
+from lagotto.indexes.text_query import Term, TextQuery
 
 
 def test_a_repeated_word_counts_more_and_less_each_time() -> None:
@@ -23,9 +23,9 @@ def test_idf() -> None:
 
 def test_score_of_a_chunk() -> None:
     # 4 terms, mean 4: a term that occurs n times scores IDF * 2.2 n / (n + 1.2)
-    words = [(Term("pot"), Term("pots", 0.5)), (Term("tea", 2.0),), (Term("milk"),)]
-    counts = {"pot": 1, "pots": 2, "tea": 1}
-    score = text_score(words, [3.0, 1.0, 9.0], counts, length=4, mean=4.0)
+    words = ((Term("pot"), Term("pots", 0.5)), (Term("tea", 2.0),), (Term("milk"),))
+    chunk = CountedTerms(["pot", "pots", "tea", "pots"], {"pot": 1, "pots": 2, "tea": 1})
+    score = chunk.score(TextQuery(words), [3.0, 1.0, 9.0], mean=4.0)
     assert score == pytest.approx(max(3.0, 0.5 * 3.0 * 4.4 / 3.2) + 2.0)
     assert term_weight(1.0, 4.0, mean=4.0, idf=3.0) == pytest.approx(3.0)
 

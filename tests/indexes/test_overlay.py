@@ -14,14 +14,7 @@ from hypothesis import strategies as st
 from lagotto.indexes import overlay
 from lagotto.indexes.base import START, ChunkKeys, FilterKeys, Hits, LogPosition, TextSnapshot
 from lagotto.indexes.bm25 import idf, term_weight
-from lagotto.indexes.overlay import (
-    EmptyIndex,
-    NewerChunks,
-    OverlayText,
-    OverlayVectors,
-    RecordVectors,
-    is_short,
-)
+from lagotto.indexes.overlay import EmptyIndex, NewerChunks, OverlayText, OverlayVectors
 from lagotto.indexes.tantivy.index import TantivyIndex
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, single_words
 from lagotto.testing.indexes import (
@@ -56,7 +49,13 @@ CHANGES = st.lists(st.tuples(RANDOM_TEXTS, st.integers(0, 50)), max_size=12)
 
 
 def newer_than(log: MemoryChangeLog, position: LogPosition) -> NewerChunks:
-    return NewerChunks(position, position).extended(log, since=position)
+    return extended(NewerChunks(position, position), log, position)
+
+
+def extended(newer: NewerChunks, log: MemoryChangeLog, position: LogPosition) -> NewerChunks:
+    later = newer.extended(log, since=position)
+    assert later is not None
+    return later
 
 
 def overlaid(index: TextSnapshot, log: MemoryChangeLog) -> OverlayText:
@@ -123,7 +122,7 @@ async def test_the_same_neighbours_with_the_same_scores(
     changed(log, before)
     index = vector_oracle(log)
     changed(log, after)
-    united = OverlayVectors.of(index, log, model_id="m", dimension=DIMENSION)
+    united = OverlayVectors(index, log, model_id="m", dimension=DIMENSION)
     oracle = vector_oracle(log)
     query = unit_vector(seed)
     for allowed in (None, FilterKeys(keys_of(log, every))):
@@ -184,13 +183,13 @@ def test_how_much_may_be_newer(monkeypatch: pytest.MonkeyPatch) -> None:
     """New chunks are analysed, removals only noted."""
     log = sample_log()
     monkeypatch.setattr(overlay, "MOST_CHUNKS", len(TEXTS))
-    assert is_short(log, since=START)
+    assert overlay.is_short(log, since=START)
     log.remove(1)
-    assert is_short(log, since=START)
+    assert overlay.is_short(log, since=START)
     for text in ("one more", "another", "and another"):
         log.add(text, language="en")
-    assert not is_short(log, since=START)
-    assert is_short(log, since=LogPosition(3, log.token_at(3) or 0))
+    assert not overlay.is_short(log, since=START)
+    assert overlay.is_short(log, since=LogPosition(3, log.token_at(3) or 0))
 
 
 def test_an_overlay_may_grow_a_few_chunks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,13 +200,12 @@ def test_an_overlay_may_grow_a_few_chunks_at_a_time(monkeypatch: pytest.MonkeyPa
     newer = NewerChunks(START, START)
     for number in range(5):
         log.add(f"text {number}", language="en")
-        assert newer.can_extend(log, since=START)
-        newer = newer.extended(log, since=START)
+        newer = extended(newer, log, START)
     assert len(newer.chunks) == 5
-    assert not NewerChunks(START, START).can_extend(log, since=START)
+    assert NewerChunks(START, START).extended(log, since=START) is None
     for text in ("one too many", "another"):
         log.add(text, language="en")
-    assert not newer.can_extend(log, since=START)
+    assert newer.extended(log, since=START) is None
 
 
 @settings(max_examples=200, deadline=None)
@@ -222,7 +220,7 @@ def test_what_is_newer_is_extended(
     newer = newer_than(log, position)
     for changes, catches_up in steps:
         changed(log, changes)
-        newer = newer.extended(log, since=position)
+        newer = extended(newer, log, position)
         right = newer_than(log, position)
         assert newer.chunks == right.chunks
         assert newer.removed.tolist() == right.removed.tolist()
@@ -305,7 +303,7 @@ async def test_vectors_of_the_record(monkeypatch: pytest.MonkeyPatch, batch: int
     monkeypatch.setattr(overlay, "VECTORS_PER_READ", batch)
     log, query = sample_log(), unit_vector(100)
     log.remove(3)
-    record, oracle = RecordVectors(log, model_id="m", dimension=DIMENSION), vector_oracle(log)
+    record, oracle = overlay.RecordVectors(log, model_id="m", dimension=DIMENSION), vector_oracle(log)
     keys = np.array([7, 3, 2, 99, 5, 2])
     scores = await record.scores(query, keys)
     assert scores.tolist() == (await oracle.scores(query, keys)).tolist()
@@ -316,7 +314,7 @@ async def test_vectors_of_the_record(monkeypatch: pytest.MonkeyPatch, batch: int
         assert same(await record.best(query, keys, k=k), right[:k])
     right = await oracle.search(query, k=9, allowed=FilterKeys(np.array([1, 2, 4, 5])))
     assert same(await record.best_of_all(query, k=9, last=5), right)
-    nothing = RecordVectors(MemoryChangeLog(), model_id="m", dimension=DIMENSION)
+    nothing = overlay.RecordVectors(MemoryChangeLog(), model_id="m", dimension=DIMENSION)
     assert (await nothing.scores(query, keys)).tolist() == [0.0] * 6
 
 

@@ -44,8 +44,7 @@ from lagotto.indexes.pushdown import (
     payload_name,
     superset_condition,
 )
-from lagotto.indexes.qdrant import open_qdrant_vectors
-from lagotto.indexes.qdrant.driver import condition, visible
+from lagotto.indexes.qdrant.driver import condition, open_qdrant_vectors, visible
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.remote import STATE_JSON
 from lagotto.stores.sql.read import attribute_rows

@@ -170,8 +170,10 @@ class Lazy(Generic[T]):
     def is_loaded(self) -> bool:
         return self._value is not None
 
-    def drop(self) -> None:
-        self._value = None
+    def drop(self) -> T | None:
+        """Forget the value, and return it."""
+        value, self._value = self._value, None
+        return value
 
 
 def available_cpus() -> int:

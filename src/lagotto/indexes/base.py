@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -25,7 +25,7 @@ from lagotto.terms.vocabulary import distinct
 class LogPosition(NamedTuple):
     """How far an index has followed the change log.
 
-    `number` is the sequence number of the last change that it holds, `token` the random token of
+    `seq` is the sequence number of the last change that it holds, `token` the random token of
     the commit which that change belongs to: the same number with another token is another history
     of the base, whose changes the index does not hold.
     """
@@ -174,11 +174,6 @@ class Hits:
 NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
 
 
-def keys_of(lists: Iterable[Hits]) -> ChunkKeys:
-    """The keys of several lists, each once, ascending."""
-    return union([hits.keys for hits in lists])
-
-
 def top_k(keys: ChunkKeys, scores: NDArray[np.float32], k: int) -> Hits:
     """The `k` greatest scores with their keys, greatest first, ties by key."""
     if k < 1:
@@ -253,7 +248,7 @@ def are_among(keys: NDArray[np.integer], others: NDArray[np.integer]) -> Mask:
 
 
 def union(lists: Sequence[NDArray[np.integer]]) -> ChunkKeys:
-    """The keys of several lists, ascending."""
+    """The keys of several lists, each once, ascending."""
     return distinct(np.concatenate([np.empty(0, np.int64), *lists]))
 
 
@@ -288,25 +283,20 @@ class Snapshot(ABC):
 State = TypeVar("State", bound=Sized)
 
 
+@dataclass(eq=False)
 class EmbeddedSnapshot(Snapshot, Generic[State]):
     """A snapshot of an index in files, of which `state` answers; its length counts the chunks.
 
     One that turns out to be damaged is replaced once by what `repaired` makes of the record.
     """
 
-    def __init__(
-        self,
-        state: State,
-        changes: ChangeLog,
-        *,
-        position: LogPosition,
-        repaired: Callable[[ChangeLog, State, IndexDamagedError], State],
-    ) -> None:
-        self.state = state
-        self.position = position
-        self.immediate = len(state) <= IMMEDIATE_CHUNKS
-        self._changes = changes
-        self._repaired = repaired
+    state: State
+    changes: ChangeLog
+    position: LogPosition
+    repaired: Callable[[ChangeLog, State, IndexDamagedError], State]
+
+    def __post_init__(self) -> None:
+        self.immediate = len(self.state) <= IMMEDIATE_CHUNKS
 
     async def _ask(self, question: Callable[[State], T], *, brief: bool = False) -> T:
         """The answer, in a thread unless it takes less time than changing threads does."""
@@ -314,8 +304,8 @@ class EmbeddedSnapshot(Snapshot, Generic[State]):
             return question(self.state) if brief else await in_thread(question, self.state)
         except IndexDamagedError as exc:
             problem = exc
-        self.state = await self._changes.run(
-            lambda: self._repaired(self._changes, self.state, problem)
+        self.state = await self.changes.run(
+            lambda: self.repaired(self.changes, self.state, problem)
         )
         return await in_thread(question, self.state)
 

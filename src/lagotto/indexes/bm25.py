@@ -44,31 +44,6 @@ def repeated(times: int) -> float:
     return (K3 + 1) * times / (K3 + times)
 
 
-def text_score(
-    words: Sequence[Sequence[Term]],
-    idfs: Sequence[float],
-    counts: Mapping[str, int],
-    *,
-    length: int,
-    mean: float,
-) -> float:
-    """The BM25 score of a chunk of `length` terms, given how often it holds each of them.
-
-    `idfs` are those of the words, whichever of a word's alternatives the chunk holds.
-    """
-    return sum(
-        max(
-            (
-                term.weight * term_weight(float(counts[term.text]), length, mean=mean, idf=idf)
-                for term in word
-                if counts.get(term.text)
-            ),
-            default=0.0,
-        )
-        for word, idf in zip(words, idfs, strict=True)
-    )
-
-
 ScoredKeys = tuple[NDArray[np.integer], NDArray[np.float64]]
 """The keys of chunks, ascending, each with a score."""
 
@@ -125,10 +100,24 @@ class CountedTerms:
         return any(term.text in self.counts for word in query.words for term in word)
 
     def score(self, query: TextQuery, idfs: Sequence[float], *, mean: float) -> float:
-        """The BM25 score, 0 if the query does not find the chunk."""
+        """The BM25 score, 0 if the query does not find the chunk.
+
+        `idfs` are those of the words, whichever of a word's alternatives the chunk holds.
+        """
         if not self.found_by(query):
             return 0.0
-        return text_score(query.words, idfs, self.counts, length=len(self.terms), mean=mean)
+        counts, length = self.counts, len(self.terms)
+        return sum(
+            max(
+                (
+                    term.weight * term_weight(float(counts[term.text]), length, mean=mean, idf=idf)
+                    for term in word
+                    if counts.get(term.text)
+                ),
+                default=0.0,
+            )
+            for word, idf in zip(query.words, idfs, strict=True)
+        )
 
 
 class AtPosition(Generic[Answer]):

@@ -31,15 +31,10 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 
+from lagotto import errors
 from lagotto._internal.locations import INDEX_MARKER
 from lagotto.documents import Record
-from lagotto.errors import (
-    StoreBusyError,
-    StoreDamagedError,
-    StoreError,
-    StoreFullError,
-    StoreReadOnlyError,
-)
+from lagotto.errors import StoreBusyError, StoreError, StoreFullError, StoreReadOnlyError
 
 LOCK = ".lock"
 
@@ -105,7 +100,7 @@ class IndexFolder:
     def _lock_error(self, exc: sqlite3.DatabaseError, timeout: float) -> StoreError:
         if not isinstance(exc, sqlite3.OperationalError):
             what = f"{self.path / LOCK} is damaged ({exc})"
-            return StoreDamagedError(f"{what}; delete this file, which holds no data")
+            return errors.StoreDamagedError(f"{what}; delete this file, which holds no data")
         name = getattr(exc, "sqlite_errorname", "") or ""
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             return StoreBusyError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -11,37 +12,10 @@ from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto.documents import Vector
-from lagotto.indexes.base import (
-    NO_HITS,
-    START,
-    ChangeLog,
-    ChunkKeys,
-    FilterKeys,
-    Hits,
-    KeyedRows,
-    LogPosition,
-    Mask,
-    TextSnapshot,
-    TextStatistics,
-    VectorSnapshot,
-    are_among,
-    depths,
-    is_of,
-    merge_hits,
-    top_k,
-)
+from lagotto.indexes import base, text_query
+from lagotto.indexes.base import ChangeLog, ChunkKeys, FilterKeys, Hits, LogPosition, VectorSnapshot
 from lagotto.indexes.bm25 import CountedTerms, idf, term_weight
-from lagotto.indexes.text_query import (
-    Likeness,
-    Match,
-    Term,
-    TextQuery,
-    Word,
-    as_terms,
-    as_word,
-    holds,
-    single_words,
-)
+from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, holds
 from lagotto.indexes.vectors.sketch import dots
 from lagotto.terms.vocabulary import Vocabulary
 
@@ -52,7 +26,7 @@ MOST_KEPT = 10_000
 """New chunks that an overlay holds if it has read them a few at a time: each takes some 10 kB."""
 
 
-def is_short(changes: ChangeLog, *, since: LogPosition, most: int | None = None) -> bool:
+def is_short(changes: ChangeLog, since: LogPosition, most: int | None = None) -> bool:
     """Whether at most `most` chunks, or few enough to read, were added since a position."""
     at_once = (MOST_CHUNKS if most is None else most) + 1
     first = next(changes.ranges(since=since.seq, at_once=at_once), None)
@@ -70,7 +44,7 @@ class NewerChunks:
     since: LogPosition
     head: LogPosition
     chunks: Mapping[int, CountedTerms] = field(default_factory=dict)
-    removed: ChunkKeys = field(default_factory=lambda: NO_HITS.keys)
+    removed: ChunkKeys = field(default_factory=lambda: base.NO_HITS.keys)
     removed_holders: dict[Word, int] = field(default_factory=dict)
     """How many of the removed chunks hold a word, as far as an OverlayText has counted them."""
     _holders: dict[str, Holders] = field(default_factory=dict)
@@ -85,19 +59,18 @@ class NewerChunks:
     def keys(self) -> ChunkKeys:
         return np.array(list(self.chunks), np.int64)
 
-    def can_extend(self, changes: ChangeLog, *, since: LogPosition) -> bool:
-        """Whether there is little to read for a later state, and not too much to hold."""
-        if not self._leads_to(changes, since):
-            return is_short(changes, since=since)
-        unread = self.head if self.head.seq > since.seq else since
-        return is_short(changes, since=unread) and is_short(changes, since=since, most=MOST_KEPT)
+    def extended(self, changes: ChangeLog, *, since: LogPosition) -> NewerChunks | None:
+        """The same for a later state of the log, and of the index; only what is new is read.
 
-    def extended(self, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
-        """The same for a later state of the log, and of the index; only what is new is read."""
-        if not self._leads_to(changes, since):
+        None if that is too much to read at a search, or to hold.
+        """
+        if self.since.seq > since.seq or not base.is_of(changes, self.head):  # not an earlier state
             return NewerChunks(since, since).extended(changes, since=since)
+        unread = max(self.head, since)
+        if not (is_short(changes, unread) and is_short(changes, since, MOST_KEPT)):
+            return None
         chunks = {key: chunk for key, chunk in self.chunks.items() if key > since.seq}
-        for start, stop in changes.ranges(since=max(self.head.seq, since.seq)):
+        for start, stop in changes.ranges(since=unread.seq):
             for text in changes.added_texts(start, stop):
                 checkpoint()
                 chunks[text.key] = CountedTerms.of(text.text, text.language)
@@ -111,10 +84,6 @@ class NewerChunks:
         ordered = dict(sorted(chunks.items()))
         return NewerChunks(since, changes.head, ordered, removed[removed <= since.seq])
 
-    def _leads_to(self, changes: ChangeLog, since: LogPosition) -> bool:
-        """Whether this is an earlier state of the same history."""
-        return self.since.seq <= since.seq and is_of(changes, self.head)
-
     @cached_property
     def mean_length(self) -> float:
         """How many terms a newer chunk has on average, above 0."""
@@ -123,21 +92,20 @@ class NewerChunks:
 
     def holders(self, term: str) -> Holders:
         if term not in self._holders:
-            counts = np.array(
-                [chunk.counts.get(term, 0) for chunk in self.chunks.values()], np.float64
-            )
+            every = [chunk.counts.get(term, 0) for chunk in self.chunks.values()]
+            counts = np.array(every, np.float64)
             rows = np.flatnonzero(counts)
             self._holders[term] = rows, counts[rows]
         return self._holders[term]
 
-    def hold(self, terms: Iterable[str]) -> Mask:
+    def hold(self, terms: Iterable[str]) -> base.Mask:
         """For each of `keys`, whether the chunk holds one of the terms."""
         mask = np.zeros(len(self.keys), np.bool_)
         for term in terms:
             mask[self.holders(term)[0]] = True
         return mask
 
-    def matches(self, query: TextQuery) -> Mask:
+    def matches(self, query: TextQuery) -> base.Mask:
         """For each of `keys`, whether a query finds the chunk at all."""
         if query.where is None:
             return self.hold(term.text for word in query.words for term in word)
@@ -146,7 +114,7 @@ class NewerChunks:
     def scores(
         self, query: TextQuery, idfs: Sequence[float], *, mean: float, stored: Callable[[int], int]
     ) -> NDArray[np.float64]:
-        """The BM25 score of each of `keys`, as `text_score` has it; `stored` gives lengths."""
+        """The BM25 score of each of `keys`, as CountedTerms has it; `stored` gives lengths."""
         if stored not in self._lengths:
             lengths = [stored(len(chunk.terms)) for chunk in self.chunks.values()]
             self._lengths[stored] = np.array(lengths, np.float64)
@@ -178,10 +146,10 @@ hold the word; otherwise their share is estimated."""
 OVERFETCH = 32
 
 
-class OverlayText(TextSnapshot):
+class OverlayText(base.TextSnapshot):
     """A TextSnapshot of an index that lags, and of what it lacks."""
 
-    def __init__(self, index: TextSnapshot, newer: NewerChunks) -> None:
+    def __init__(self, index: base.TextSnapshot, newer: NewerChunks) -> None:
         self._index = index
         self._newer = newer
         self._idf: dict[Word, tuple[float, float]] = {}
@@ -194,18 +162,18 @@ class OverlayText(TextSnapshot):
         newer = await self._newer_hits(query)
         if allowed is not None:
             newer = newer[allowed.contains(newer.keys)]
-        return merge_hits([older, newer], k=k)
+        return base.merge_hits([older, newer], k=k)
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         scores = await self._index.scores(await self._weighed(query), keys)
-        scores[are_among(keys, self._newer.removed)] = 0.0
-        newer = are_among(keys, self._newer.keys)
+        scores[base.are_among(keys, self._newer.removed)] = 0.0
+        newer = base.are_among(keys, self._newer.keys)
         scores[newer] = (await self._newer_hits(query)).scores_of(keys[newer], ascending=True)
         return scores
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
-        newer = are_among(among, self._newer.keys)
-        older = among[~newer & ~are_among(among, self._newer.removed)]
+        newer = base.are_among(among, self._newer.keys)
+        older = among[~newer & ~base.are_among(among, self._newer.removed)]
         stored = await self._index.matching(match, older)
         chunks = self._newer.chunks
         fresh = [key for key in among[newer].tolist() if holds(match, chunks[key].terms)]
@@ -218,11 +186,11 @@ class OverlayText(TextSnapshot):
             for word, having in zip(words, older, strict=True)
         ]
 
-    async def statistics(self) -> TextStatistics:
+    async def statistics(self) -> base.TextStatistics:
         older, newer = await self._index.statistics(), self._newer
         count = max(older.chunks - len(newer.removed), 0) + len(newer.keys)
         mean = older.mean_length if older.chunks else None
-        return TextStatistics(count, mean or newer.mean_length, older.stored_length)
+        return base.TextStatistics(count, mean or newer.mean_length, older.stored_length)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
         older = await self._index.alike(words, wanted)
@@ -233,10 +201,10 @@ class OverlayText(TextSnapshot):
         """The best `k` of the index that are still there; mostly few of the best are removed."""
         removed = self._newer.removed
         most = k + len(removed)
-        hits = NO_HITS
-        for depth in (*depths(k + OVERFETCH, most), most):
+        hits = base.NO_HITS
+        for depth in (*base.depths(k + OVERFETCH, most), most):
             candidates = await self._index.search(query, k=depth, allowed=allowed)
-            hits = candidates[~are_among(candidates.keys, removed)]
+            hits = candidates[~base.are_among(candidates.keys, removed)]
             if len(hits) >= k or len(candidates) < depth:
                 break
         return hits[:k]
@@ -246,9 +214,9 @@ class OverlayText(TextSnapshot):
         weights: dict[str, float] = {}
         for term in (*older, *newer):
             weights[term.text] = max(term.weight, weights.get(term.text, 0.0))
-        having = await self.frequencies(single_words(weights))
+        having = await self.frequencies(text_query.single_words(weights))
         live = [term for term, number in zip(weights, having, strict=True) if number]
-        return as_terms(
+        return text_query.as_terms(
             sorted(((term, weights[term]) for term in live), key=lambda pair: (-pair[1], pair[0]))
         )
 
@@ -274,13 +242,11 @@ class OverlayText(TextSnapshot):
 
     async def _idfs(self, query: TextQuery) -> list[tuple[float, float]]:
         """The IDF of each word of a query: in the index, and in both parts."""
-        query_words = [as_word(word) for word in query.words]
+        query_words = [text_query.as_word(word) for word in query.words]
         if words := [word for word in query_words if word not in self._idf]:
             older, both = await self._index.statistics(), await self.statistics()
-            numbers = zip(
-                await self._index.frequencies(words), await self.frequencies(words), strict=True
-            )
-            for word, (there, everywhere) in zip(words, numbers, strict=True):
+            having = await self._index.frequencies(words), await self.frequencies(words)
+            for word, there, everywhere in zip(words, *having, strict=True):
                 in_index = idf(there, count=max(older.chunks, there))
                 self._idf[word] = in_index, idf(everywhere, count=max(both.chunks, everywhere))
         return [self._idf[word] for word in query_words]
@@ -297,17 +263,17 @@ class OverlayText(TextSnapshot):
         return self._hits[query]
 
 
-class EmptyIndex(TextSnapshot, VectorSnapshot):
+class EmptyIndex(base.TextSnapshot, VectorSnapshot):
     """The snapshot of an index that holds nothing; `stored_length` is that of a text index."""
 
-    position = START
+    position = base.START
     immediate = True
 
     def __init__(self, stored_length: Callable[[int], int] = int) -> None:
         self._stored_length = stored_length
 
     async def search(self, query: object, *, k: int, allowed: FilterKeys | None) -> Hits:
-        return NO_HITS
+        return base.NO_HITS
 
     async def scores(self, query: object, keys: ChunkKeys) -> NDArray[np.float32]:
         return np.zeros(len(keys), np.float32)
@@ -318,60 +284,54 @@ class EmptyIndex(TextSnapshot, VectorSnapshot):
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
         return [0] * len(words)
 
-    async def statistics(self) -> TextStatistics:
-        return TextStatistics(0, None, self._stored_length)
+    async def statistics(self) -> base.TextStatistics:
+        return base.TextStatistics(0, None, self._stored_length)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
         return [()] * len(words)
 
 
 class OverlayVectors(VectorSnapshot):
-    """A VectorSnapshot of an index that lags, and of the vectors that it lacks."""
+    """A VectorSnapshot of an index that lags, and of the vectors that it lacks.
+
+    Without a model, as where these are too many to read, only what is removed is left out.
+    """
 
     def __init__(
-        self, index: VectorSnapshot, head: LogPosition, added: KeyedRows, removed: ChunkKeys
+        self, index: VectorSnapshot, changes: ChangeLog, *, model_id: str = "", dimension: int = 0
     ) -> None:
-        self.since, self.position, self.immediate = index.position, head, index.immediate
+        self.since, self.position, self.immediate = index.position, changes.head, index.immediate
+        new = self.since.seq, self.position.seq
         self._index = index
-        self._keys, self._vectors = added
-        self._removed = removed
-
-    @classmethod
-    def of(
-        cls, index: VectorSnapshot, changes: ChangeLog, *, model_id: str, dimension: int
-    ) -> OverlayVectors:
-        """The index with what the log has after it."""
-        since, head = index.position.seq, changes.head
-        added = changes.added_vectors(since, head.seq, model_id=model_id, dimension=dimension)
-        return cls(index, head, added, changes.removed(since, head.seq))
-
-    @classmethod
-    def only_removed(cls, index: VectorSnapshot, changes: ChangeLog) -> OverlayVectors:
-        """The index without what the log has removed after it, or added."""
-        removed = changes.removed(index.position.seq, changes.head.seq)
-        return cls(index, changes.head, (NO_HITS.keys, np.empty((0, 0), np.float32)), removed)
+        self._removed = changes.removed(*new)
+        self._keys, self._vectors = base.NO_HITS.keys, np.empty((0, 0), np.float32)
+        if model_id:
+            added = changes.added_vectors(*new, model_id=model_id, dimension=dimension)
+            self._keys, self._vectors = added
 
     def over(self, index: VectorSnapshot) -> OverlayVectors:
         """The same over another snapshot of the index at the same position."""
-        return OverlayVectors(index, self.position, (self._keys, self._vectors), self._removed)
+        other = copy(self)
+        other._index = index
+        return other
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         hits = await self._index.search(query, k=k + len(self._removed), allowed=allowed)
-        older = hits[~are_among(hits.keys, self._removed)]
+        older = hits[~base.are_among(hits.keys, self._removed)]
         newer = self._newer(query)
         if allowed is not None:
             newer = newer[allowed.contains(newer.keys)]
-        return merge_hits([older, newer], k=k)
+        return base.merge_hits([older, newer], k=k)
 
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         scores = await self._index.scores(query, keys)
-        scores[are_among(keys, self._removed)] = 0.0
-        newer = are_among(keys, self._keys)
+        scores[base.are_among(keys, self._removed)] = 0.0
+        newer = base.are_among(keys, self._keys)
         scores[newer] = self._newer(query).scores_of(keys[newer])
         return scores
 
     def _newer(self, query: Vector) -> Hits:
-        return Hits(self._keys, dots(self._vectors, query)) if len(self._keys) else NO_HITS
+        return Hits(self._keys, dots(self._vectors, query)) if len(self._keys) else base.NO_HITS
 
 
 VECTORS_PER_READ = 5_000
@@ -409,26 +369,26 @@ class RecordVectors:
         parts = np.split(wanted, range(VECTORS_PER_READ, len(wanted), VECTORS_PER_READ))
         return _best(query, map(self.of, parts), k)
 
-    def of(self, keys: ChunkKeys) -> KeyedRows:
+    def of(self, keys: ChunkKeys) -> base.KeyedRows:
         """Those of `keys` that exist, ascending, and their vectors."""
         return self._changes.vectors_of(keys, model_id=self._model_id, dimension=self._dimension)
 
-    def added(self, start: int, stop: int) -> KeyedRows:
+    def added(self, start: int, stop: int) -> base.KeyedRows:
         """The chunks that were added in a range of changes, and their vectors."""
         return self._changes.added_vectors(
             start, stop, model_id=self._model_id, dimension=self._dimension
         )
 
-    def _up_to(self, last: int) -> Iterator[KeyedRows]:
+    def _up_to(self, last: int) -> Iterator[base.KeyedRows]:
         for start, stop in self._changes.ranges(since=0):
             if start >= last:
                 break
             yield self.added(start, min(stop, last))
 
 
-def _best(query: Vector, rows: Iterable[KeyedRows], k: int) -> Hits:
-    best = NO_HITS
+def _best(query: Vector, rows: Iterable[base.KeyedRows], k: int) -> Hits:
+    best = base.NO_HITS
     for keys, vectors in rows:
         checkpoint()
-        best = merge_hits([best, top_k(keys, dots(vectors, query), k)], k=k)
+        best = base.merge_hits([best, base.top_k(keys, dots(vectors, query), k)], k=k)
     return best

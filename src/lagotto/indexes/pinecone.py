@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from operator import attrgetter
@@ -20,21 +19,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lagotto._internal.concurrency import checkpoint, in_thread
+from lagotto._internal.concurrency import Lazy, checkpoint, in_thread
 from lagotto.documents import Vector, digest
 from lagotto.errors import ConfigError, IndexUnavailableError
+from lagotto.indexes import remote
 from lagotto.indexes.base import ChunkKeys, batches
 from lagotto.indexes.pushdown import AnyOf, Condition, Joined, Payload
 from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.remote import (
-    Point,
-    Proposals,
-    RemoteDriver,
-    RemoteState,
-    RemoteVectorIndex,
-    Writes,
-)
-from lagotto.models.http import RETRIED, RetryPolicy
+from lagotto.indexes.remote import RemoteState, RemoteVectorIndex
+from lagotto.models.http import RETRIED, RetryPolicy, runs
 
 if TYPE_CHECKING:
     from pinecone import Index, PineconeError
@@ -77,7 +70,7 @@ def open_pinecone(site: IndexSite, *, model_id: str, dimension: int) -> RemoteVe
     return RemoteVectorIndex(driver, model_id=model_id, dimension=dimension, timeout=site.timeout)
 
 
-class PineconeDriver(RemoteDriver):
+class PineconeDriver(remote.RemoteDriver):
     """Points in namespaces of the Pinecone index `service`, with the key in PINECONE_API_KEY.
 
     It connects on first use. A request is tried again for `timeout` seconds; then
@@ -99,8 +92,8 @@ class PineconeDriver(RemoteDriver):
         self._name = name
         self._dimension = dimension
         self._timeout = timeout
-        self._connecting = threading.Lock()
-        self._connected: tuple[Index, str] | None = None
+        self._connection = Lazy(lambda: self._retried(self._described))
+        """The client of the index, and the name of its vector field."""
 
     def read_state(self, *, briefly: bool) -> str | None:
         answer = self._call_existing(
@@ -113,7 +106,7 @@ class PineconeDriver(RemoteDriver):
         vector = [1.0, *[0.0] * (self._dimension - 1)]  # some vector, since one is required
         self._write(STATES, [{"_id": self._name, self._field: vector, STATE: text}])
 
-    def upsert(self, epoch: str, points: Sequence[Point]) -> Writes:
+    def upsert(self, epoch: str, points: Sequence[remote.Point]) -> remote.Writes:
         documents: dict[str, list[Metadata]] = defaultdict(list)
         for point in points:
             assert isinstance(point.vector, np.ndarray)
@@ -134,20 +127,20 @@ class PineconeDriver(RemoteDriver):
         limit: int,
         where: Condition | None,
         collections: frozenset[str] | None,
-    ) -> Proposals:
+    ) -> remote.Proposals:
         namespaces = set(state.last.writes)
         if collections is not None:
             namespaces &= {self._namespace(state.epoch, some) for some in collections}
         answers = await asyncio.gather(
             *(in_thread(self._nearest, name, vector, limit, where) for name in namespaces)
         )
-        return Proposals(
+        return remote.Proposals(
             np.array([int(id) for ids, _ in answers for id in ids], np.int64),
             more=any(len(ids) == limit for ids, _ in answers),
             reached={name: seq for name, (_, seq) in zip(namespaces, answers, strict=True)},
         )
 
-    def reached(self, parts: Iterable[str]) -> Writes:
+    def reached(self, parts: Iterable[str]) -> remote.Writes:
         probe: Vector = np.zeros(self._dimension, np.float32)
         probe[0] = 1.0
         return {namespace: self._nearest(namespace, probe, 1, None)[1] for namespace in parts}
@@ -165,10 +158,8 @@ class PineconeDriver(RemoteDriver):
         self._delete(STATES, [self._name])
 
     def close(self) -> None:
-        with self._connecting:
-            if self._connected is not None:
-                self._connected[0].close()
-            self._connected = None
+        if connection := self._connection.drop():
+            connection[0].close()
 
     def _namespace(self, epoch: str, collection: str) -> str:
         return f"lagotto-{self._name}-{epoch}-{int(digest(collection), 16) % SHARDS:x}"
@@ -176,14 +167,16 @@ class PineconeDriver(RemoteDriver):
     def _namespaces(self, epoch: str) -> list[str]:
         """The namespaces of an epoch, or of all for ""."""
         prefix = f"lagotto-{self._name}-{epoch}-" if epoch else f"lagotto-{self._name}-"
-        index, _ = self._connect()
+        index, _ = self._connection()
         pages = self._retried(lambda: list(index.list_namespaces(prefix=prefix)))
         return [namespace.name for page in pages for namespace in page.namespaces]
 
     def _write(self, namespace: str, documents: Sequence[Metadata]) -> int:
         """Write documents in as few requests as possible; the number of the last write."""
         last = 0
-        for some in request_batches(documents):
+        sizes = [len(json.dumps(each, ensure_ascii=False).encode()) + 1 for each in documents]
+        for run in runs(sizes, room=MOST_BYTES, most=MOST_DOCUMENTS):
+            some = documents[run.start : run.stop]
             answer = self._call("documents.upsert", namespace=namespace, documents=some)
             seq = answer.response_info.lsn_committed if answer.response_info else None
             if seq is None:
@@ -220,14 +213,7 @@ class PineconeDriver(RemoteDriver):
 
     @property
     def _field(self) -> str:
-        return self._connect()[1]
-
-    def _connect(self) -> tuple[Index, str]:
-        """The client of the index, and the name of its vector field."""
-        with self._connecting:
-            if self._connected is None:
-                self._connected = self._retried(self._described)
-            return self._connected
+        return self._connection()[1]
 
     def _described(self) -> tuple[Index, str]:
         import pinecone
@@ -268,7 +254,7 @@ class PineconeDriver(RemoteDriver):
 
     def _call(self, method: str, **options: Any) -> Any:
         """Call a method of the index, or of a part of it."""
-        index, _ = self._connect()
+        index, _ = self._connection()
         return self._retried(lambda: attrgetter(method)(index)(**options))
 
     def _call_existing(self, method: str, **options: Any) -> Any:
@@ -336,18 +322,6 @@ def condition(where: Condition) -> Metadata:
     if where.most is not None:
         ends.append({f"lo_{where.name}": {"$lte": where.most}})
     return ends[0] if len(ends) == 1 else {"$and": ends}
-
-
-def request_batches(documents: Sequence[Metadata]) -> Iterator[Sequence[Metadata]]:
-    """Documents in batches that a request may have."""
-    first = size = 0
-    for index, document in enumerate(documents):
-        length = len(json.dumps(document, ensure_ascii=False).encode()) + 1
-        if index > first and (size + length > MOST_BYTES or index - first == MOST_DOCUMENTS):
-            yield documents[first:index]
-            first, size = index, 0
-        size += length
-    yield documents[first:]
 
 
 def _sent(vector: Vector) -> list[float]:

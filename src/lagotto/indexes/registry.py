@@ -20,15 +20,8 @@ from lagotto._internal.registry import Registry
 from lagotto._internal.trust import how_to_trust, is_trusted, trust
 from lagotto.documents import digest
 from lagotto.errors import ConfigError, IndexUnavailableError
-from lagotto.indexes.base import (
-    START,
-    ChangeLog,
-    Finding,
-    IndexRole,
-    TextIndex,
-    VectorIndex,
-    problem,
-)
+from lagotto.indexes import base
+from lagotto.indexes.base import TextIndex, VectorIndex
 from lagotto.indexes.folder import IndexFolder
 
 
@@ -70,7 +63,7 @@ TEXT_INDEXES: Registry[Callable[[IndexSite], TextIndex[Any]]] = Registry(
         "tantivy": "lagotto.indexes.tantivy.index:TantivyIndex",
         "fts5": "lagotto.stores.sqlite.fts5:Fts5Index",
         "postings": "lagotto.indexes.registry:inside_postgres",
-        "qdrant": "lagotto.indexes.qdrant:open_qdrant_text",
+        "qdrant": "lagotto.indexes.qdrant.text:QdrantTextIndex",
     },
 )
 
@@ -81,7 +74,7 @@ VECTOR_INDEXES: Registry[Callable[..., VectorIndex[Any]]] = Registry(
         "embedded": "lagotto.indexes.vectors.index:EmbeddedVectorIndex",
         "pgvector": "lagotto.indexes.registry:inside_postgres",
         "pinecone": "lagotto.indexes.pinecone:open_pinecone",
-        "qdrant": "lagotto.indexes.qdrant:open_qdrant_vectors",
+        "qdrant": "lagotto.indexes.qdrant.driver:open_qdrant_vectors",
     },
 )
 
@@ -112,10 +105,10 @@ class UntrustedIndex(TextIndex[Any], VectorIndex[Any]):
     """
 
     remote = True
-    position = START
+    position = base.START
 
     def __init__(
-        self, site: IndexSite, role: IndexRole, *, model_id: str = "", dimension: int = 0
+        self, site: IndexSite, role: base.IndexRole, *, model_id: str = "", dimension: int = 0
     ) -> None:
         self.kind = index_kind(site.address)
         self.model_id = model_id
@@ -123,13 +116,13 @@ class UntrustedIndex(TextIndex[Any], VectorIndex[Any]):
         self._what = f"the {role} index {mask_location(site.address)} is not used"
         self._advice = how_to_trust(site.address)
 
-    def refresh(self, changes: ChangeLog | None = None) -> NoReturn:
+    def refresh(self, changes: base.ChangeLog | None = None) -> NoReturn:
         raise IndexUnavailableError(f"{self._what}; {self._advice}")
 
     catch_up = latest = delete = refresh
 
-    def check(self, changes: ChangeLog) -> Finding:
-        return problem(self._what, self._advice)
+    def check(self, changes: base.ChangeLog) -> base.Finding:
+        return base.problem(self._what, self._advice)
 
 
 def inside_postgres(site: IndexSite, **_: object) -> Any:

@@ -35,25 +35,8 @@ from pydantic import TypeAdapter
 from lagotto._internal.concurrency import checkpoint
 from lagotto.documents import Vector
 from lagotto.errors import ConfigError, IndexUnavailableError
-from lagotto.indexes import pushdown
-from lagotto.indexes.base import (
-    NO_HITS,
-    OTHER_HISTORY,
-    START,
-    Answers,
-    ChangeLog,
-    ChunkKeys,
-    FilterKeys,
-    Finding,
-    Hits,
-    LogPosition,
-    SearchIndex,
-    VectorIndex,
-    VectorSnapshot,
-    depths,
-    is_of,
-    problem,
-)
+from lagotto.indexes import base, pushdown
+from lagotto.indexes.base import Answers, ChangeLog, ChunkKeys, FilterKeys, Hits, LogPosition
 from lagotto.indexes.overlay import RecordVectors
 from lagotto.indexes.pushdown import Condition, Payload
 from lagotto.indexes.vectors.rows import check_vectors
@@ -138,7 +121,7 @@ class LogMark:
         return all(seen.get(name, 0) >= seq for name, seq in self.writes.items())
 
 
-NOTHING = LogMark(*START, writes={})
+NOTHING = LogMark(*base.START, writes={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +266,7 @@ class RemoteDriver(ABC):
         """Close the connections; the next call opens others."""
 
 
-class RemoteIndex(SearchIndex[ChangeLog, Answers]):
+class RemoteIndex(base.SearchIndex[ChangeLog, Answers]):
     """What text and vector indexes in a service have in common; `clock` is that of GRACE."""
 
     remote = True
@@ -333,7 +316,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
             state = self._read(briefly=False)
             other = _is_other(state, changes)
             if other:
-                log.warning(OTHER_HISTORY, self.label)
+                log.warning(base.OTHER_HISTORY, self.label)
             if other or not state.epoch or state.epoch in self._discarded:
                 state = self._begin(state, changes)
             if state.last.seq > changes.head.seq:
@@ -356,7 +339,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
     @property
     def position(self) -> LogPosition:
         if self._state.epoch in self._discarded:
-            return START
+            return base.START
         return self._state.reached(self._seen)[-1].position
 
     def applied_seq(self, changes: ChangeLog) -> int:
@@ -366,7 +349,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
     def reset_if_at(self, position: LogPosition) -> None:
         with self._changing:
             if self.position == position:
-                log.warning(OTHER_HISTORY, self.label)
+                log.warning(base.OTHER_HISTORY, self.label)
                 self._discarded.add(self._state.epoch)
 
     def delete(self) -> None:
@@ -390,7 +373,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
     def close(self) -> None:
         self.driver.close()
 
-    def check(self, changes: ChangeLog) -> Finding:
+    def check(self, changes: ChangeLog) -> base.Finding:
         try:
             state = self._read(briefly=True)
             if state.last == NOTHING or state.epoch in self._discarded:
@@ -399,10 +382,10 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
                 return self._of_other_history()
             if wrong := self.driver.problem(state, changes, self):
                 what = f"the {self.label} index {wrong}"
-                return problem(what, "`lagotto rebuild` makes it anew")
+                return base.problem(what, "`lagotto rebuild` makes it anew")
         except (IndexUnavailableError, ConfigError) as exc:
             what = f"the {self.label} index can't be used: {exc}"
-            return problem(what, "searches go on without it")
+            return base.problem(what, "searches go on without it")
         applied_seq = self._of_history(state, changes).last.seq
         return self._progress(changes, applied_seq, where=self.driver.shown)
 
@@ -519,7 +502,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         """The state at the last mark of this history that searches have reached."""
         if state.epoch not in self._discarded:
             for mark in reversed(state.reached(self._seen)):
-                if is_of(changes, mark.position):
+                if base.is_of(changes, mark.position):
                     return state.up_to(mark)
         return state.up_to(NOTHING)
 
@@ -549,7 +532,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         """Delete the points of chunks whose removal is old enough."""
         due = [some for some in list(self._noticed) if isinstance(some, int) and self._is_due(some)]
         last = max((seq for seq in due if seq <= state.last.seq), default=0)
-        if last <= state.deleted or not is_of(changes, state.last.position):
+        if last <= state.deleted or not base.is_of(changes, state.last.position):
             return state
         self.driver.delete_points(state, changes.removed(state.deleted, last))
         for seq in due:
@@ -567,7 +550,7 @@ class RemoteIndex(SearchIndex[ChangeLog, Answers]):
         return self._clock() - self._noticed.get(known, self._clock()) >= GRACE
 
 
-class RemoteVectorIndex(RemoteIndex["RemoteVectors"], VectorIndex[ChangeLog]):
+class RemoteVectorIndex(RemoteIndex["RemoteVectors"], base.VectorIndex[ChangeLog]):
     """A VectorIndex in a service."""
 
     def __init__(
@@ -601,7 +584,7 @@ class RemoteVectorIndex(RemoteIndex["RemoteVectors"], VectorIndex[ChangeLog]):
         return RecordVectors(changes, model_id=self.model_id, dimension=self.dimension)
 
 
-class RemoteVectors(VectorSnapshot):
+class RemoteVectors(base.VectorSnapshot):
     """A VectorSnapshot at the last mark of a state."""
 
     def __init__(self, index: RemoteVectorIndex, state: RemoteState, changes: ChangeLog) -> None:
@@ -616,7 +599,7 @@ class RemoteVectors(VectorSnapshot):
         check_vectors(query[None], dimension=self._index.dimension)
         among = None if allowed is None else self._included(allowed.keys)
         if k < 1 or self._state.last == NOTHING:
-            return NO_HITS
+            return base.NO_HITS
         if among is None or len(among) > max(SCORED_FROM_RECORD, k):
             hits = await self._nearest(query, k, allowed, among)
             if hits is not None:
@@ -640,10 +623,10 @@ class RemoteVectors(VectorSnapshot):
         wanted = k if among is not None else min(k, self._state.chunks)
         first = min(deepest, 2 * k + OVERFETCH)
         most = max(first, deepest if among is None else min(deepest, len(among)))
-        for depth in depths(first, most + 1):
+        for depth in base.depths(first, most + 1):
             proposed, reached = await self._proposed(query, allowed, depth)
             hits = await self._changes.run(
-                partial(self._confirmed, query, proposed, reached, k, allowed)
+                partial(self._confirmed, query, k, proposed.keys, reached.seq, allowed)
             )
             if len(hits) >= wanted:
                 return hits
@@ -678,21 +661,16 @@ class RemoteVectors(VectorSnapshot):
         return answer, reached
 
     def _confirmed(
-        self,
-        query: Vector,
-        proposed: Proposals,
-        reached: LogMark,
-        k: int,
-        allowed: FilterKeys | None,
+        self, query: Vector, k: int, proposed: ChunkKeys, since: int, allowed: FilterKeys | None
     ) -> Hits:
-        """The best of what was proposed, and of what the answer may lack."""
+        """The best of what was proposed, and of what an answer as of a change may lack."""
         last, head = self._state.last.seq, self._changes.head.seq
-        candidates = [proposed.keys]
-        if reached.seq < last:
-            candidates.append(self._record.added(reached.seq, last)[0])
-        if allowed is not None and reached.seq < head:
+        candidates = [proposed]
+        if since < last:
+            candidates.append(self._record.added(since, last)[0])
+        if allowed is not None and since < head:
             # documents with other metadata than the condition was asked of
-            candidates.append(self._changes.updated(reached.seq, head))
+            candidates.append(self._changes.updated(since, head))
         keys = self._included(np.unique(np.concatenate(candidates)))
         if allowed is not None:
             keys = keys[allowed.contains(keys)]
@@ -726,4 +704,4 @@ def _is_earlier(text: str | None, stored: RemoteState, *, than: RemoteState) -> 
 
 def _is_other(state: RemoteState, changes: ChangeLog) -> bool:
     """Whether a state is of another history, as far as the log goes."""
-    return state.last.seq <= changes.head.seq and not is_of(changes, state.last.position)
+    return state.last.seq <= changes.head.seq and not base.is_of(changes, state.last.position)

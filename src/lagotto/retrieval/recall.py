@@ -22,7 +22,7 @@ from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError, QueryError, StoreError
 from lagotto.filters import FilterHint
 from lagotto.indexes import text_query
-from lagotto.indexes.base import NO_HITS, ChunkKeys, Hits, keys_of
+from lagotto.indexes.base import NO_HITS, ChunkKeys, Hits, union
 from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery
 from lagotto.prefs import Distance, QueryType, RetrievalPrefs, ScoringPrefs
 from lagotto.results import LEGS, Leg
@@ -721,7 +721,7 @@ class Recall:
                 )
                 outcomes = dict(zip(queries, results, strict=True))
             lists = self._usable(outcomes)
-            keys = keys_of(lists.values())
+            keys = union([hits.keys for hits in lists.values()])
             scores = {leg: listed(hits, keys) for leg, hits in lists.items()}
             if fill:
                 await of_each(
@@ -743,7 +743,7 @@ class Recall:
         for leg, query in self.legs.active().items():
             if leg != "semantic":
                 outcomes[leg] = await self._search(query, depth)
-        keys = keys_of(hits for hits in outcomes.values() if isinstance(hits, Hits))
+        keys = union([hits.keys for hits in outcomes.values() if isinstance(hits, Hits)])
         outcomes["semantic"], cosines = await asyncio.gather(
             self._search(semantic, depth), self.view.semantic_scores(semantic.vector, keys)
         )

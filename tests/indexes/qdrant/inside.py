@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors
 from lagotto.indexes.qdrant.client import QdrantServer
-from lagotto.indexes.qdrant.driver import QdrantDriver
+from lagotto.indexes.qdrant.driver import QdrantDriver, open_qdrant_vectors
 from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.remote import STATE_JSON, RemoteIndex, RemoteState, RemoteVectorIndex
@@ -24,7 +23,7 @@ def own_site(address: str) -> IndexSite:
 @contextmanager
 def text_index(site: IndexSite) -> Iterator[QdrantTextIndex]:
     """A text index, which is deleted afterwards."""
-    index = open_qdrant_text(site)
+    index = QdrantTextIndex(site)
     yield index
     index.delete()
     index.close()

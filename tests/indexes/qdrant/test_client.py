@@ -15,10 +15,9 @@ from qdrant_client import QdrantClient
 
 from lagotto import AsyncKnowledgeBase
 from lagotto.errors import ConfigError, IndexUnavailableError
-from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors
 from lagotto.indexes.qdrant.client import API_KEY, CHANNEL, QdrantServer, parse_address
 from lagotto.indexes.qdrant.text import QdrantTextIndex
-from lagotto.indexes.registry import IndexSite
+from lagotto.indexes.registry import TEXT_INDEXES, IndexSite
 from lagotto.indexes.text_query import Word
 from lagotto.testing.indexes import caught_up, sample_log
 from tests.servers.qdrant import cluster_address, free_ports, missing, qdrant_cluster
@@ -87,7 +86,7 @@ def test_a_connection_that_another_thread_closes(qdrant_address: str) -> None:
 def test_a_server_that_is_not_there() -> None:
     port, grpc_port = free_ports(2)
     site = IndexSite("b" * 32, 0.3, address=f"qdrant://127.0.0.1:{port}/?grpc_port={grpc_port}")
-    index = open_qdrant_text(site)
+    index = QdrantTextIndex(site)
     started = time.monotonic()
     with pytest.raises(IndexUnavailableError, match=f"127.0.0.1:{port} does not answer"):
         index.refresh()
@@ -107,12 +106,12 @@ async def test_a_server_that_dies_and_comes_back(monkeypatch: pytest.MonkeyPatch
     log = sample_log()
     with qdrant_cluster(settings={"SERVICE__API_KEY": SECRET}) as (node,):
         site = IndexSite("b" * 32, 5.0, address=node.address())
-        stranger = open_qdrant_text(site)
+        stranger = QdrantTextIndex(site)
         with pytest.raises(IndexUnavailableError, match=f"refuses access.*{API_KEY}"):
             stranger.refresh()
         stranger.close()
         monkeypatch.setenv(API_KEY, SECRET)
-        index = open_qdrant_text(site)
+        index = QdrantTextIndex(site)
         snapshot = caught_up(index, log)
         node.kill()
         with pytest.raises(IndexUnavailableError, match="does not answer") as caught:
@@ -244,23 +243,22 @@ def test_a_server_that_is_too_old(version: str) -> None:
     server._check_version("2.0.0-dev")
 
 
-def test_without_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("lagotto.indexes.qdrant")]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "qdrant_client", None)
-    site = IndexSite("b" * 32, 1.0, address="qdrant://localhost")
     with pytest.raises(ConfigError, match=r"lagotto\[qdrant\]"):
-        open_qdrant_text(site)
+        TEXT_INDEXES.get("qdrant")
     with pytest.raises(ConfigError, match=r"lagotto\[qdrant\]"):
-        open_qdrant_vectors(site, model_id="m", dimension=8)
+        AsyncKnowledgeBase(tmp_path / "kb.db", vector_index="qdrant://localhost")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("address", ["qdrant://localhost:port", "qdrant://localhost/?shard=2"])
 def test_a_vector_index_is_checked_before_anything_is_embedded(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    address: str, tmp_path: Path
 ) -> None:
     """The index itself is made when the dimension is known, which would be too late."""
     with pytest.raises(ConfigError, match="qdrant address"):
         AsyncKnowledgeBase(tmp_path / "kb.db", vector_index=address)
-    monkeypatch.setitem(sys.modules, "qdrant_client", None)
-    with pytest.raises(ConfigError, match=r"lagotto\[qdrant\]"):
-        AsyncKnowledgeBase(tmp_path / "kb.db", vector_index="qdrant://localhost")
     assert not list(tmp_path.iterdir())

@@ -15,7 +15,7 @@ from lagotto.errors import IndexUnavailableError
 from lagotto.filters import Eq
 from lagotto.indexes import remote
 from lagotto.indexes.base import FilterKeys
-from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors
+from lagotto.indexes.qdrant.driver import open_qdrant_vectors
 from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.remote import RemoteVectorIndex
@@ -154,7 +154,7 @@ async def test_a_node_is_killed_and_comes_back(
     """While an index follows, and while it is searched: no wrong answer, and nothing is lost."""
     monkeypatch.setattr(remote, "CHUNKS_PER_RANGE", 50)
     site = site_on(cluster[0], shards=3, replicas=2)
-    words = open_qdrant_text(site)
+    words = QdrantTextIndex(site)
     vectors = open_qdrant_vectors(site, model_id="m", dimension=DIMENSION)
     log = varied_log(300)
     vectors.catch_up(log)
@@ -183,7 +183,7 @@ async def test_a_node_is_killed_and_comes_back(
     await check_answers(words, vectors, log, errors=True)
     # with two of three gone, an error says so
     cluster[2].kill()
-    short = open_qdrant_text(IndexSite(site.base_id, timeout=2, address=site.address))
+    short = QdrantTextIndex(IndexSite(site.base_id, timeout=2, address=site.address))
     with pytest.raises(IndexUnavailableError):
         await check_answers(short, vectors, log)
     for index in (words, vectors, short):

@@ -10,7 +10,7 @@ from qdrant_client import models
 
 from lagotto.indexes import pushdown, remote
 from lagotto.indexes.base import ChunkKeys, Finding
-from lagotto.indexes.qdrant import driver, open_qdrant_text
+from lagotto.indexes.qdrant import driver
 from lagotto.indexes.qdrant import text as text_module
 from lagotto.indexes.qdrant.driver import SPARSE, visible
 from lagotto.indexes.qdrant.text import QdrantTextIndex
@@ -61,7 +61,7 @@ async def test_a_slow_follower_does_not_bring_removed_chunks_back(
 ) -> None:
     log = sample_log()
     text.catch_up(log)
-    slow = open_qdrant_text(site)
+    slow = QdrantTextIndex(site)
     begun = state_of(slow)
     log.remove(4)
     snapshot = caught_up(text, log.fork())
@@ -220,7 +220,7 @@ async def test_the_mean_is_estimated_from_a_sample(
 async def test_an_empty_sample_is_no_reason_to_rebuild_forever(
     text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_module, "_estimated_mean", lambda _: 1.0)
+    monkeypatch.setattr(text, "_mean", lambda _: 1.0)
     log = MemoryChangeLog()
     log.add("oak lake marsh")
     text.catch_up(log)

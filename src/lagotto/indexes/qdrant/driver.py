@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from operator import methodcaller
 from typing import Any
 from uuid import UUID
@@ -23,21 +22,15 @@ from qdrant_client.conversions.conversion import RestToGrpc
 
 from lagotto._internal.concurrency import checkpoint, give_way, in_thread
 from lagotto.documents import Vector, digest
+from lagotto.indexes import remote
 from lagotto.indexes.base import ChangeLog, ChunkKeys, Hits, batches, sampled_ranges
 from lagotto.indexes.pushdown import AnyOf, Condition, Joined, Payload
 from lagotto.indexes.qdrant.client import ExistsError, QdrantServer, parse_address
 from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.remote import (
-    MissingEpochError,
-    Point,
-    Proposals,
-    RemoteDriver,
-    RemoteIndex,
-    RemoteState,
-    Writes,
-)
+from lagotto.indexes.remote import Point, RemoteIndex, RemoteState, RemoteVectorIndex, Writes
 from lagotto.request_context import time_left
 
+LAYOUT = "2"  # of points and state; other layouts have other names
 POINTS_PER_WRITE = 250  # points or ids in a request that writes
 MOST_KEYS = 10_000  # keys in a condition
 CHUNKS_COMPARED = 10_000
@@ -58,7 +51,14 @@ ALL_SHARDS = "state"
 ORDERING = models.WriteOrdering.MEDIUM
 
 
-class QdrantDriver(RemoteDriver):
+def open_qdrant_vectors(site: IndexSite, *, model_id: str, dimension: int) -> RemoteVectorIndex:
+    """The vector index of a base on a Qdrant server; asks it nothing yet."""
+    name = site.name("vectors", f"{model_id}/{dimension}/qdrant-{LAYOUT}")
+    driver = QdrantDriver(site, name, dimension=dimension)
+    return RemoteVectorIndex(driver, model_id=model_id, dimension=dimension, timeout=site.timeout)
+
+
+class QdrantDriver(remote.RemoteDriver):
     """The points of an index, with dense vectors of a dimension or sparse ones, and its state."""
 
     kind = "qdrant"
@@ -81,18 +81,19 @@ class QdrantDriver(RemoteDriver):
         ask = self.server.ask_briefly if briefly else self.server.ask
         try:
             records = ask(lambda client: client.retrieve(self._states, [self._id]))
-        except MissingEpochError:
+        except remote.MissingEpochError:
             return None
         return str((records[0].payload or {})[STATE]) if records else None
 
     def write_state(self, text: str) -> None:
         point = models.PointStruct(id=self._id, vector={}, payload={STATE: text})
-        put = partial(
-            self.server.call, "upsert", self._states, [point], wait=True, ordering=ORDERING
-        )
+
+        def put() -> None:
+            self.server.call("upsert", self._states, [point], wait=True, ordering=ORDERING)
+
         try:
             put()
-        except MissingEpochError:
+        except remote.MissingEpochError:
             self._create(self._states)
             put()
 
@@ -231,16 +232,15 @@ class QdrantDriver(RemoteDriver):
         limit: int,
         where: Condition | None,
         collections: frozenset[str] | None,
-    ) -> Proposals:
+    ) -> remote.Proposals:
         hits = await self.nearest(
             state,
             grpc.VectorInput(dense=grpc.DenseVector(data=vector.tolist())),
             where=seen(state, None if where is None else condition(where)),
             collections=collections,
             limit=limit,
-            params=grpc.SearchParams(hnsw_ef=max(LEAST_EFFORT, 2 * limit)),
         )
-        return Proposals(hits.keys, more=len(hits) == limit, reached={})
+        return remote.Proposals(hits.keys, more=len(hits) == limit, reached={})
 
     async def nearest(
         self,
@@ -250,14 +250,13 @@ class QdrantDriver(RemoteDriver):
         limit: int,
         where: models.Filter | None,
         collections: frozenset[str] | None,
-        using: str | None = None,
-        params: grpc.SearchParams | None = None,
     ) -> Hits:
         """The `limit` points with the greatest products, as the server has them.
 
         The client would make a model of every point, a quarter of the time of a search by vectors.
         """
-        left = time_left()
+        left, sparse = time_left(), self._dimension is None
+        effort = None if sparse else grpc.SearchParams(hnsw_ef=max(LEAST_EFFORT, 2 * limit))
 
         def ask() -> Hits:
             shards = None
@@ -267,9 +266,9 @@ class QdrantDriver(RemoteDriver):
             request = grpc.QueryPoints(
                 collection_name=self.collection(state.epoch),
                 query=grpc.Query(nearest=query),
-                using=using,
+                using=SPARSE if sparse else None,
                 filter=None if where is None else RestToGrpc.convert_filter(where),
-                params=params,
+                params=effort,
                 limit=limit,
                 with_payload=grpc.WithPayloadSelector(enable=False),
                 shard_key_selector=_selector(shards),
@@ -287,7 +286,7 @@ class QdrantDriver(RemoteDriver):
     def is_intact(self, state: RemoteState, *, overdue: bool) -> bool:
         try:
             return self._count(state) == state.chunks
-        except MissingEpochError:
+        except remote.MissingEpochError:
             return False
 
     def _count(self, state: RemoteState) -> int:
@@ -303,12 +302,10 @@ class QdrantDriver(RemoteDriver):
         lacking, extra = self._differences(state, changes, index)
         if lacking or extra:
             return f"lacks {lacking} chunks and has {extra} that are not in the base"
-        ranges = sampled_ranges(
-            changes, state.chunks, most=CHUNKS_COMPARED, at_once=POINTS_PER_WRITE
-        )
-        altered = sum(
-            self._altered(state, index.expected_points(state, changes, *each)) for each in ranges
-        )
+        compared, at_once = CHUNKS_COMPARED, POINTS_PER_WRITE
+        ranges = sampled_ranges(changes, state.chunks, most=compared, at_once=at_once)
+        expected = (index.expected_points(state, changes, *each) for each in ranges)
+        altered = sum(self._altered(state, points) for points in expected)
         return f"has {altered} chunks that are not what the base has" if altered else ""
 
     def _differences(
@@ -360,7 +357,7 @@ class QdrantDriver(RemoteDriver):
         for each in self.server.call("get_collections").collections:
             if each.name.startswith(f"{self.name}-"):
                 self.delete_epoch(each.name.removeprefix(f"{self.name}-"))
-        with suppress(MissingEpochError):
+        with suppress(remote.MissingEpochError):
             self.server.call("delete", self._states, [self._id], wait=True)
 
     def close(self) -> None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice, takewhile
 from operator import methodcaller
 from typing import NamedTuple
 from zlib import crc32
@@ -24,43 +23,14 @@ from qdrant_client import grpc, models
 
 from lagotto._internal.concurrency import checkpoint, in_thread
 from lagotto.documents import storable
-from lagotto.indexes import bm25
-from lagotto.indexes.base import (
-    NO_HITS,
-    ChangeLog,
-    ChunkKeys,
-    ChunkText,
-    FilterKeys,
-    Hits,
-    TextIndex,
-    TextSnapshot,
-    TextStatistics,
-    are_among,
-    batches,
-    depths,
-    is_of,
-    kth_greatest,
-    merge_hits,
-    top_k,
-)
+from lagotto.indexes import base, bm25, text_query
+from lagotto.indexes.base import ChangeLog, ChunkKeys, ChunkText, FilterKeys, Hits, kth_greatest
 from lagotto.indexes.pushdown import collections_of, superset_condition
 from lagotto.indexes.qdrant import driver
 from lagotto.indexes.qdrant.driver import QdrantDriver
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.remote import Point, RemoteIndex, RemoteState
-from lagotto.indexes.text_query import (
-    Either,
-    Every,
-    Likeness,
-    Match,
-    Phrase,
-    Prefix,
-    Term,
-    TextQuery,
-    Word,
-    as_word,
-    holds,
-)
+from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, holds
 from lagotto.request_context import time_left
 from lagotto.terms.vocabulary import Vocabulary
 
@@ -83,8 +53,9 @@ DRIFTED = (0.8, 1.2)
 reads many more chunks than it returns: the collection is built again."""
 
 
-class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
-    def __init__(self, site: IndexSite, name: str) -> None:
+class QdrantTextIndex(RemoteIndex["QdrantText"], base.TextIndex[ChangeLog]):
+    def __init__(self, site: IndexSite) -> None:
+        name = site.name("text", f"{base.text_rules()}/qdrant-{driver.LAYOUT}")
         self.qdrant = QdrantDriver(site, name, dimension=None)
         super().__init__(self.qdrant, timeout=site.timeout)
         self.terms, self.vocabulary = bm25.AtPosition[list[str]](), bm25.VocabularyCache()
@@ -112,28 +83,24 @@ class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
         return QdrantText(self, state, changes)
 
     def _mean(self, changes: ChangeLog) -> float:
-        """The mean length by the points that are written again, or by a sample of the chunks."""
+        """By the points that are written again, or by the chunks, or a sample of many."""
         state = self._state
-        if state.chunks and is_of(changes, state.last.position):
+        if state.chunks and base.is_of(changes, state.last.position):
             return state.mean_length
-        return _estimated_mean(changes)
+        last = changes.head.seq
+        keys = np.arange(1, last + 1, dtype=np.int64)
+        if last > CHUNKS_SAMPLED:
+            some = np.random.default_rng(last).choice(last, CHUNKS_SAMPLED, replace=False)
+            keys = np.sort(some + 1)
+        lengths = [len(_counted(chunk).terms) for chunk in changes.texts_of(keys)]
+        return sum(lengths) / max(1, len(lengths)) or 1.0
 
     def _needs_rebuild(self, state: RemoteState) -> bool:
         least, most = DRIFTED
         return state.chunks > 0 and not least <= state.mean_length / state.mean <= most
 
 
-def _estimated_mean(changes: ChangeLog) -> float:
-    """The mean length of the chunks of a log, or of a sample if there are many."""
-    last = changes.head.seq
-    keys = np.arange(1, last + 1, dtype=np.int64)
-    if last > CHUNKS_SAMPLED:
-        keys = np.sort(np.random.default_rng(last).choice(last, CHUNKS_SAMPLED, replace=False) + 1)
-    lengths = [len(_counted(chunk).terms) for chunk in changes.texts_of(keys)]
-    return sum(lengths) / max(1, len(lengths)) or 1.0
-
-
-class QdrantText(TextSnapshot):
+class QdrantText(base.TextSnapshot):
     """A TextSnapshot at the last mark of a state."""
 
     def __init__(self, index: QdrantTextIndex, state: RemoteState, changes: ChangeLog) -> None:
@@ -151,8 +118,8 @@ class QdrantText(TextSnapshot):
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
         points = await self._allowed(allowed)
         if k < 1 or not self._state.chunks or (points.keys is not None and not len(points.keys)):
-            return NO_HITS
-        hits = NO_HITS
+            return base.NO_HITS
+        hits = base.NO_HITS
         if any(query.words):
             hits = await self._ranked(query, k, points)
         if query.where is None or len(hits) >= k:
@@ -170,7 +137,7 @@ class QdrantText(TextSnapshot):
         parts = [np.empty(0, np.int64)]
         filters = (
             driver.visible(self._state, where, driver.by_keys(some))
-            for some in batches(among.tolist(), driver.MOST_KEYS)
+            for some in base.batches(among.tolist(), driver.MOST_KEYS)
         )
         async for keys in self._scrolled(filters):
             parts.append(keys if exact else await self._holding(match, keys))
@@ -182,9 +149,9 @@ class QdrantText(TextSnapshot):
         self._frequencies.update(zip(unknown, counted, strict=True))
         return [self._frequencies[word] for word in words]
 
-    async def statistics(self) -> TextStatistics:
+    async def statistics(self) -> base.TextStatistics:
         state = self._state
-        return TextStatistics(state.chunks, state.mean_length if state.chunks else None)
+        return base.TextStatistics(state.chunks, state.mean_length if state.chunks else None)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
         def find() -> list[tuple[Term, ...]]:
@@ -201,10 +168,10 @@ class QdrantText(TextSnapshot):
         answer = await in_thread(self._server.ask_briefly, question, time_left())
         return int(answer.count)
 
-    def _beginning_with(self, start: str) -> Iterable[str]:
+    def _beginning_with(self, start: str) -> Sequence[str]:
         terms = self._terms()
-        following = islice(terms, bisect_left(terms, start), None)
-        return takewhile(lambda term: term.startswith(start), following)
+        stop = bisect_right(terms, start, key=lambda term: term[: len(start)])
+        return terms[bisect_left(terms, start) : stop]
 
     def _terms(self) -> list[str]:
         """All terms of the index, in order."""
@@ -222,13 +189,13 @@ class QdrantText(TextSnapshot):
 
     async def _ranked(self, query: TextQuery, k: int, points: AllowedPoints) -> Hits:
         """The best chunks of those that hold one of the words."""
-        where = None if query.where is None else (await self._condition(query.where)).condition
+        where = None if query.where is None else (await self._condition(query.where))[0]
         most = None if points.keys is None or points.few else len(points.keys)
         hits = await self._best(query, k, points, [where, points.condition], most=most)
         if hits is not None:
             return hits
         parts = [await self._best(query, k, points, [where, some]) for some in points.by_keys()]
-        return merge_hits([part or NO_HITS for part in parts], k=k)
+        return base.merge_hits([part or base.NO_HITS for part in parts], k=k)
 
     async def _best(
         self,
@@ -251,11 +218,10 @@ class QdrantText(TextSnapshot):
             return len(scored) >= k and bool(kth_greatest(_scores(scored), k) > bound * product)
 
         first = 2 * k + 32
-        for depth in depths(first, math.inf if most is None else max(first, most) + 1):
+        for depth in base.depths(first, math.inf if most is None else max(first, most) + 1):
             proposed = await self._driver.nearest(
                 state,
                 grpc.VectorInput(sparse=weights),
-                using=driver.SPARSE,
                 where=driver.seen(state, *where),
                 limit=depth,
                 collections=points.collections,
@@ -269,23 +235,23 @@ class QdrantText(TextSnapshot):
                 scored |= await self._exact(query, idfs, keys)
             sure = len(proposed) > 0 and is_sure(float(proposed.scores[-1]))
             if sure or len(proposed) < depth or (depth > DEEPEST and len(scored) >= k):
-                return top_k(np.fromiter(scored, np.int64, len(scored)), _scores(scored), k)
+                return base.top_k(np.fromiter(scored, np.int64, len(scored)), _scores(scored), k)
         return None
 
     async def _filled(self, match: Match, k: int, points: AllowedPoints, hits: Hits) -> Hits:
         """What was found, and chunks without any of the words for which the condition holds."""
-        where = (await self._condition(match)).condition
+        where, _ = await self._condition(match)
         rest: list[int] = []
         missing = k - len(hits)
         conditions = [None] if points.keys is None else points.by_keys()
         filters = (driver.visible(self._state, where, some) for some in conditions)
         async for keys in self._scrolled(filters):
-            new = keys[~are_among(keys, hits.keys)]
+            new = keys[~base.are_among(keys, hits.keys)]
             rest += (await self._holding(match, new)).tolist()
             if len(rest) >= missing:
                 break
         others = np.array(rest[:missing], np.int64)
-        return merge_hits([hits, Hits(others, np.zeros(len(others), np.float32))], k=k)
+        return base.merge_hits([hits, Hits(others, np.zeros(len(others), np.float32))], k=k)
 
     async def _scrolled(self, filters: Iterable[models.Filter]) -> AsyncIterator[ChunkKeys]:
         """The keys of all points that meet one condition after the other, page by page."""
@@ -311,14 +277,14 @@ class QdrantText(TextSnapshot):
         if self._updated is None and since < head:
             self._updated = await self._changes.run(lambda: self._changes.updated(since, head))
         newer = np.empty(0, np.int64) if self._updated is None else self._updated
-        newer = newer[are_among(newer, keys)]
+        newer = newer[base.are_among(newer, keys)]
         if len(newer) > MOST_KEYS_SENT:
             return AllowedPoints(keys, None, collections)
         either = [driver.condition(where), driver.by_keys(newer.tolist())]
         return AllowedPoints(keys, models.Filter(should=either), collections)
 
     async def _idfs(self, query: TextQuery) -> list[float]:
-        having = await self.frequencies([as_word(word) for word in query.words])
+        having = await self.frequencies([text_query.as_word(word) for word in query.words])
         return [bm25.idf(number, count=max(self._state.chunks, number)) for number in having]
 
     async def _exact(
@@ -327,9 +293,7 @@ class QdrantText(TextSnapshot):
         """The scores of those of `keys` that the record has and the query finds."""
         mean = self._state.mean_length
         return {
-            key: bm25.text_score(
-                query.words, idfs, chunk.counts, length=len(chunk.terms), mean=mean
-            )
+            key: chunk.score(query, idfs, mean=mean)
             for key, chunk in (await self._read(keys)).items()
             if chunk.found_by(query)
         }
@@ -367,12 +331,12 @@ class AllowedPoints(NamedTuple):
 
     def within(self, keys: ChunkKeys) -> ChunkKeys:
         """Those of `keys` that may be found."""
-        return keys if self.keys is None else keys[are_among(keys, self.keys)]
+        return keys if self.keys is None else keys[base.are_among(keys, self.keys)]
 
     def by_keys(self) -> Iterator[models.Condition]:
         """Exact conditions that together hold for all of them."""
         keys = [] if self.keys is None else self.keys.tolist()
-        return map(driver.by_keys, batches(keys, driver.MOST_KEYS))
+        return map(driver.by_keys, base.batches(keys, driver.MOST_KEYS))
 
 
 def _scores(scored: Mapping[int, float]) -> NDArray[np.float32]:
@@ -412,11 +376,8 @@ def score_bound(*, longest: int, mean: float, fixed_mean: float) -> float:
     return max(1.0, weighted / exact) * ROUNDING
 
 
-class TermCondition(NamedTuple):
-    """A condition that every chunk meets for which a Match holds; `exact` if no other does."""
-
-    condition: models.Condition
-    exact: bool
+TermCondition = tuple[models.Condition, bool]
+"""A condition that every chunk meets for which a Match holds, and whether no other does."""
 
 
 def holding(terms: Iterable[str]) -> models.Condition:
@@ -431,26 +392,23 @@ def term_condition(match: Match, expand: Callable[[str], Iterable[str]]) -> Term
     The order of words is not stored, so phrases are not exact.
     """
     if isinstance(match, Word):
-        return TermCondition(holding(match.terms), exact=True)
-    if isinstance(match, Prefix):
-        return TermCondition(holding(expand(match.start)), exact=True)
-    if isinstance(match, Phrase):
+        return holding(match.terms), True
+    if isinstance(match, text_query.Prefix):
+        return holding(expand(match.start)), True
+    if isinstance(match, text_query.Phrase):
         variants = [
             [holding([term]) for term in sorted(set(some))] for some in match.variants if some
         ]
-        return TermCondition(
-            _one_of([models.Filter(must=terms) for terms in variants]), exact=False
-        )
-    if isinstance(match, Every | Either):
+        return _one_of([models.Filter(must=terms) for terms in variants]), False
+    if isinstance(match, text_query.Every | text_query.Either):
         parts = [term_condition(part, expand) for part in match.parts]
-        conditions = [part.condition for part in parts]
-        every = isinstance(match, Every)
+        conditions = [condition for condition, _ in parts]
+        every = isinstance(match, text_query.Every)
         joined = models.Filter(must=conditions) if every else _one_of(conditions)
-        return TermCondition(joined, all(part.exact for part in parts))
-    part = term_condition(match.part, expand)
-    if not part.exact:  # what meets it need not hold it
-        return TermCondition(models.Filter(), exact=False)
-    return TermCondition(models.Filter(must_not=[part.condition]), exact=True)
+        return joined, all(exact for _, exact in parts)
+    condition, exact = term_condition(match.part, expand)
+    # what meets one that is not exact need not hold it
+    return models.Filter(must_not=[condition] if exact else None), exact
 
 
 def _one_of(conditions: Sequence[models.Condition]) -> models.Condition:

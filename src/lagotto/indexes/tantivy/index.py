@@ -19,18 +19,8 @@ from tantivy import Document, Index, IndexWriter, Query
 from lagotto._internal.concurrency import checkpoint, give_way
 from lagotto.documents import Record
 from lagotto.errors import IndexDamagedError, StoreBusyError, StoreError
-from lagotto.indexes.base import (
-    DAMAGED,
-    OTHER_HISTORY,
-    START,
-    ChangeLog,
-    Finding,
-    LogPosition,
-    TextIndex,
-    is_of,
-    note,
-    text_rules,
-)
+from lagotto.indexes import base
+from lagotto.indexes.base import ChangeLog, Finding, LogPosition, TextIndex, is_of
 from lagotto.indexes.folder import sync_folder, write_file
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.tantivy import search
@@ -51,7 +41,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
     folder: Path
 
     def __init__(self, site: IndexSite) -> None:
-        self.folder = site.folder("text", text_rules())
+        self.folder = site.folder("text", base.text_rules())
         self._indexes = site.own_folder
         self._timeout = site.timeout
         self._index: TantivyWriter | None = None
@@ -64,7 +54,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
     @property
     def position(self) -> LogPosition:
         index = self._index
-        return index.snapshot.position if index else START
+        return index.snapshot.position if index else base.START
 
     def catch_up(self, changes: ChangeLog) -> TantivyText | None:
         snapshot = self._index.snapshot if self._index else None
@@ -89,7 +79,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
     ) -> TantivySnapshot:
         with self._changing:
             self._served = None
-            self._empty(DAMAGED, damage)
+            self._empty(base.DAMAGED, damage)
             return self._caught_up(changes)
 
     def _view(self, snapshot: TantivySnapshot, changes: ChangeLog) -> TantivyText:
@@ -108,7 +98,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
             index = self._opened()
             index.reload_if_changed()
             if index.snapshot.position == position:
-                self._empty(OTHER_HISTORY)
+                self._empty(base.OTHER_HISTORY)
 
     def compact(self, changes: ChangeLog) -> None:
         """Rebuild the index if too many of its chunks are removed ones."""
@@ -138,14 +128,14 @@ class TantivyIndex(TextIndex[ChangeLog]):
                 with self._changing, self._indexes.lock(timeout=self._timeout):
                     position, meta = _verified(self.folder)
         except StoreBusyError as exc:
-            return note(f"the text index is being written: {exc}")
+            return base.note(f"the text index is being written: {exc}")
         except StoreError as exc:
             return self._damaged(exc) if self.folder.exists() else self._missing()
         if changes.token_at(position.seq) != position.token:
             return self._of_other_history()
         if meta.dead > MOST_DEAD * meta.total:
             what = f"{meta.dead} of the {meta.total} chunks in the text index are removed"
-            return note(what, "the next search rebuilds it")
+            return base.note(what, "the next search rebuilds it")
         return self._progress(changes, position.seq, where=self.folder)
 
     def _caught_up(self, changes: ChangeLog) -> TantivySnapshot:
@@ -160,7 +150,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
                     try:
                         snapshot = self._step(changes, size)
                     except IndexDamagedError as exc:
-                        self._empty(DAMAGED, exc)
+                        self._empty(base.DAMAGED, exc)
                         snapshot = self._step(changes, size)
                 if snapshot.position.seq >= last:
                     return snapshot
@@ -172,7 +162,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
         if seq > changes.head.seq:
             return index.snapshot
         if changes.token_at(seq) != token:
-            self._empty(OTHER_HISTORY)
+            self._empty(base.OTHER_HISTORY)
         index = self._opened()
         for start, stop in islice(changes.ranges(since=self.position.seq, at_once=size), 1):
             last = stop == changes.head.seq and stop - start >= LEAST_MERGED
@@ -371,7 +361,7 @@ def read_state(folder: Path) -> tuple[LogPosition, TantivyMeta]:
     announcement has to be read first.
     """
     if not (folder / ANNOUNCEMENT).exists() and (meta := TantivyMeta.read(folder)).opstamp == 0:
-        return START, meta
+        return base.START, meta
     announced = Announcement.read(folder)
     meta = TantivyMeta.read(folder)
     return announced.before if meta.opstamp == announced.base else announced.after, meta

@@ -17,43 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from tantivy import Occur, Order, Query, Schema, SchemaBuilder, Searcher
 
+from lagotto import errors
 from lagotto._internal.memory import paused_collector
 from lagotto.documents import storable
-from lagotto.errors import (
-    IndexDamagedError,
-    StoreError,
-    StoreFullError,
-    StoreReadOnlyError,
-    native_panics,
-)
-from lagotto.indexes.base import (
-    NO_HITS,
-    ChunkKeys,
-    EmbeddedSnapshot,
-    FilterKeys,
-    Hits,
-    LogPosition,
-    TextSnapshot,
-    TextStatistics,
-    are_among,
-    depths,
-    top_k,
-)
+from lagotto.errors import IndexDamagedError, StoreError, StoreReadOnlyError, native_panics
+from lagotto.indexes import base, text_query
+from lagotto.indexes.base import NO_HITS, ChunkKeys, FilterKeys, Hits
 from lagotto.indexes.bm25 import VocabularyCache, idf
 from lagotto.indexes.folder import NO_PERMISSION, NO_SPACE
-from lagotto.indexes.text_query import (
-    Either,
-    Every,
-    Likeness,
-    Match,
-    Phrase,
-    Prefix,
-    Term,
-    TextQuery,
-    Without,
-    Word,
-    as_word,
-)
+from lagotto.indexes.text_query import Likeness, Match, Phrase, Term, TextQuery, Word
 from lagotto.terms.vocabulary import Vocabulary
 
 IMMEDIATE_WORDS = 32
@@ -96,7 +68,7 @@ class TantivySnapshot:
 
     folder: Path
     searcher: Searcher
-    position: LogPosition
+    position: base.LogPosition
     total: int
     dead: int
     cache: TermCache
@@ -186,7 +158,7 @@ class TantivySnapshot:
         if len(among) <= MOST_KEYS_LOOKED_UP and most > LISTED_PER_KEY * len(among):
             wanted, most = only_where(_having(KEY, among), wanted), len(among)
         keys = self._in_order(wanted, most)
-        return keys[are_among(keys, among)]
+        return keys[base.are_among(keys, among)]
 
     def vocabulary(self) -> list[str]:
         """All terms that some chunk has, the most frequent ones first."""
@@ -241,7 +213,7 @@ class TantivySnapshot:
         pairs = [(term, having) for term, having in zip(word, frequencies, strict=True) if having]
         if len(pairs) < 2:
             return (pairs[0][0] if pairs else word[0],)
-        whole = idf(self.document_frequency(as_word(word)), count=len(self))
+        whole = idf(self.document_frequency(text_query.as_word(word)), count=len(self))
         return tuple(
             Term(term.text, term.weight * whole / idf(having, count=self.total))
             for term, having in pairs
@@ -279,7 +251,7 @@ class TantivySnapshot:
     def _top(self, wanted: Query, k: int) -> SeenHits:
         """The best k; deeper than k as long as the last ones tie with something unseen."""
         seen = SeenHits(NO_HITS, sure=True, whole=False)
-        for depth in depths(k + 16, k + MOST_TIED):
+        for depth in base.depths(k + 16, k + MOST_TIED):
             seen = self._within(wanted, k, depth)
             if seen.sure:
                 break
@@ -293,7 +265,7 @@ class TantivySnapshot:
         """
         needed = k + 3 * math.isqrt(k) + 1  # more than k, since chance is uneven
         expected = needed * len(self) // len(allowed.keys) + 16
-        for depth in depths(min(expected, most + 1), _worth(allowed)):
+        for depth in base.depths(min(expected, most + 1), _worth(allowed)):
             seen = self._within(wanted, k, depth, allowed.keys)
             if seen.sure:
                 return seen
@@ -308,8 +280,8 @@ class TantivySnapshot:
         """The hits among the first `depth`."""
         depth = max(1, min(depth, len(self)))
         seen = self._best(wanted, depth)
-        hits = seen if allowed is None else seen[are_among(seen.keys, allowed)]
-        hits = top_k(hits.keys, hits.scores, len(hits))
+        hits = seen if allowed is None else seen[base.are_among(seen.keys, allowed)]
+        hits = base.top_k(hits.keys, hits.scores, len(hits))
         whole = len(seen) < depth or depth == len(self)
         sure = whole or (len(hits) >= k and bool(hits.scores[k - 1] > seen.scores[-1]))
         return SeenHits(hits, sure, whole)
@@ -334,16 +306,15 @@ class TantivySnapshot:
         return known
 
 
-class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
+class TantivyText(base.EmbeddedSnapshot[TantivySnapshot], base.TextSnapshot):
     @cached_property
     def _whole(self) -> dict[TextQuery, tuple[FilterKeys | None, Hits]]:
         """Queries of which all hits were seen, among the allowed chunks."""
         return {}
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
-        seen = await self._ask(
-            lambda index: index.search(query, k, allowed), brief=self._is_brief(query)
-        )
+        brief = self._is_brief(query)
+        seen = await self._ask(lambda index: index.search(query, k, allowed), brief=brief)
         if seen.whole:
             self._whole[query] = allowed, seen.hits
         return seen.hits[:k]
@@ -377,12 +348,10 @@ class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
         return await self._ask(lambda index: index.matching(match, among))
 
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
-        return await self._ask(
-            lambda index: [index.document_frequency(word) for word in words], brief=True
-        )
+        return await self._ask(lambda index: [*map(index.document_frequency, words)], brief=True)
 
-    async def statistics(self) -> TextStatistics:
-        return TextStatistics(len(self.state), self.state.mean_length, stored_length)
+    async def statistics(self) -> base.TextStatistics:
+        return base.TextStatistics(len(self.state), self.state.mean_length, stored_length)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
         known = self.state.cache.vocabularies
@@ -465,17 +434,17 @@ def match_query(match: Match) -> Query:
     """The chunks for which `match` holds; what they score means nothing."""
     if isinstance(match, Word):
         return any_of(map(_holding, match.terms))
-    if isinstance(match, Prefix):
+    if isinstance(match, text_query.Prefix):
         start = _special.sub(r"\\\g<0>", storable(match.start))
         return Query.regex_query(index_schema(), TERMS, f"{start}.*")
     if isinstance(match, Phrase):
         return any_of(_holding(*terms) for terms in match.variants if terms)
-    if isinstance(match, Either):
+    if isinstance(match, text_query.Either):
         return any_of(map(match_query, match.parts))
     # tantivy needs something to take the negative conditions away from
     clauses = [(Occur.Must, Query.all_query())]
-    for part in match.parts if isinstance(match, Every) else (match,):
-        if isinstance(part, Without):
+    for part in match.parts if isinstance(match, text_query.Every) else (match,):
+        if isinstance(part, text_query.Without):
             clauses.append((Occur.MustNot, match_query(part.part)))
         else:
             clauses.append((Occur.Must, match_query(part)))
@@ -533,7 +502,7 @@ def tantivy_errors(folder: Path) -> Iterator[None]:
             number = exc.errno
         what = f"the text index {folder}"
         if number in NO_SPACE:
-            raise StoreFullError(f"{what} can't grow: {exc}; free some disk space") from exc
+            raise errors.StoreFullError(f"{what} can't grow: {exc}; free some disk space") from exc
         if number in NO_PERMISSION:
             raise StoreReadOnlyError(f"{what} can't be written: {exc}; check rights") from exc
         if number in _NO_RESOURCES:

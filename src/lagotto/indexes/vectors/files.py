@@ -101,7 +101,7 @@ def write_generation(
         number = int(older[0].name) + 1 if older else 1
         part = folder / f"{number:08}{PART}"
         try:
-            _write_part(part, snapshot, model_id=model_id, position=position)
+            _write_part(part, snapshot, model_id, position)
             written = part.rename(folder / f"{number:08}")
         except (OSError, IndexDamagedError):  # of the rows that are to be copied
             shutil.rmtree(part, ignore_errors=True)
@@ -113,9 +113,7 @@ def write_generation(
         return written
 
 
-def _write_part(
-    part: Path, snapshot: MatrixSnapshot, *, model_id: str, position: LogPosition
-) -> None:
+def _write_part(part: Path, snapshot: MatrixSnapshot, model_id: str, position: LogPosition) -> None:
     part.mkdir()
     keys, dimension = snapshot.keys, snapshot.dimension
     step, sums = rows_per_block(dimension), list[int]()

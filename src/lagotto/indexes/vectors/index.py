@@ -9,7 +9,6 @@ from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lagotto.documents import Vector, Vectors
 from lagotto.errors import IndexDamagedError, StoreBusyError, StoreDamagedError, StoreError
@@ -25,6 +24,7 @@ from lagotto.indexes.base import (
     Hits,
     KeyedRows,
     LogPosition,
+    Mask,
     VectorIndex,
     VectorSnapshot,
     is_of,
@@ -34,7 +34,7 @@ from lagotto.indexes.base import (
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.vectors.files import Generation, read_generation, read_newest, write_generation
 from lagotto.indexes.vectors.rows import MatrixSnapshot, RowLookup, VectorSegment, check_vectors
-from lagotto.indexes.vectors.sketch import Frame, Sketch, Tuning
+from lagotto.indexes.vectors.sketch import Frame, Scores, Sketch, Tuning
 
 log = logging.getLogger(__name__)
 
@@ -66,9 +66,7 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
             rows = self._caught_up(changes)
             if self.position != changes.head:
                 return None
-            return EmbeddedVectors(
-                rows.snapshot, changes, position=self.position, repaired=self.repaired
-            )
+            return EmbeddedVectors(rows.snapshot, changes, self.position, self.repaired)
 
     def applied_seq(self, changes: ChangeLog) -> int:
         position = self.position
@@ -117,9 +115,8 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
                 f"{other} vectors in the database are not those of the vector index, whose "
                 "checksums are right"
             )
-            return problem(
-                what, "restore the base from a backup, or add its documents to a new base"
-            )
+            advice = "restore the base from a backup, or add its documents to a new base"
+            return problem(what, advice)
         last = changes.head.seq
         newer = next(changes.ranges(since=position.seq, at_once=WORTH_SAVING), None)
         if newer is not None and newer[1] == last:
@@ -213,7 +210,7 @@ class EmbeddedVectors(EmbeddedSnapshot[MatrixSnapshot], VectorSnapshot):
             lambda rows: rows.search(query, k, allowed=keys), brief=self.immediate
         )
 
-    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+    async def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
         # faster than a change of threads
         return await self._ask(lambda rows: rows.scores(query, keys), brief=True)
 
@@ -250,9 +247,8 @@ class VectorMatrix:
     def wants_compaction(self) -> bool:
         """Whether enough rows are new or removed to make `save` worthwhile."""
         snapshot = self.snapshot
-        return snapshot.uncompacted() > max(
-            self._tuning.uncompacted_rows, len(snapshot.base.keys) // 4
-        )
+        most = max(self._tuning.uncompacted_rows, len(snapshot.base.keys) // 4)
+        return snapshot.uncompacted() > most
 
     def add(self, keys: ChunkKeys, vectors: Vectors) -> None:
         """Add rows, replacing those with the same keys; of a repeated key the last counts."""
@@ -314,9 +310,7 @@ class Tail:
         words = frame.words if frame else 0
         self._codes = np.empty((words, FIRST_ROWS), dtype=np.uint64)
 
-    def append(
-        self, keys: ChunkKeys, rows: Vectors, *, alive: NDArray[np.bool_] | None
-    ) -> VectorSegment:
+    def append(self, keys: ChunkKeys, rows: Vectors, *, alive: Mask | None) -> VectorSegment:
         """Append `keys` and `rows`; the new segment, in which `alive` old rows count."""
         end = self._used + len(keys)
         if end > len(self._keys):

@@ -134,7 +134,7 @@ class VectorSegment:
     def search(self, query: Vector, *, k: int, allowed: ChunkKeys | None, tuning: Tuning) -> Hits:
         """The best `k` of the rows with allowed keys; None stands for all rows."""
         among = self._live if allowed is None else self.find(allowed)[1]
-        count = tuning.candidates_for(k, rows=len(self.keys))
+        count = tuning.candidates + tuning.per_hit * k + len(self.keys) // tuning.rows_per_candidate
         rows = len(self.keys if among is None else among)
         if self.sketch and rows > ROWS_SCORED_PER_CANDIDATE * count:
             among = self.sketch.nearest(query, count=count, among=among)

@@ -28,10 +28,6 @@ class Tuning:
     rows_per_candidate: int = 250
     uncompacted_rows: int = 2_000
 
-    def candidates_for(self, k: int, *, rows: int) -> int:
-        """How many of `rows` to score for the best `k`."""
-        return self.candidates + self.per_hit * k + rows // self.rows_per_candidate
-
 
 Positions = NDArray[np.intp]
 Scores = NDArray[np.float32]

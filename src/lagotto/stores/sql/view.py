@@ -392,7 +392,7 @@ class ViewFactory:
             why = _why("vector", changes, position, what, gave_up)
             degraded.append(DegradedLeg("semantic", why))
         if not readable:
-            return overlay.OverlayVectors.only_removed(latest or overlay.EmptyIndex(), changes)
+            return overlay.OverlayVectors(latest or overlay.EmptyIndex(), changes)
         return self._overlaid(index, latest or overlay.EmptyIndex(), changes)
 
     def _newer_texts(
@@ -403,12 +403,10 @@ class ViewFactory:
             known = self._newer
             if known is not None and (known.since, known.head) == (position, changes.head):
                 return known
-            if known is None:
-                known = overlay.NewerChunks(position, position)
-            if not known.can_extend(changes, since=position):
-                return None
-            self._newer = known.extended(changes, since=position)
-            return self._newer
+            known = known or overlay.NewerChunks(position, position)
+            newer = known.extended(changes, since=position)
+            self._newer = newer or known
+            return newer
 
     def _overlaid(
         self, index: VectorIndex[SqlChangeLog], latest: VectorSnapshot, changes: SqlChangeLog
@@ -418,7 +416,7 @@ class ViewFactory:
             known = self._overlay
             if known and (known.since, known.position) == (latest.position, changes.head):
                 return known.over(latest)
-            self._overlay = overlay.OverlayVectors.of(
+            self._overlay = overlay.OverlayVectors(
                 latest, changes, model_id=index.model_id, dimension=index.dimension
             )
             return self._overlay

@@ -12,7 +12,7 @@ from lagotto.filters import Contains, Eq, Filter, Gte
 from lagotto.indexes.base import FilterKeys
 from lagotto.indexes.qdrant import driver
 from lagotto.indexes.qdrant import text as text_module
-from lagotto.indexes.qdrant.driver import SPARSE, sparse_vector
+from lagotto.indexes.qdrant.driver import sparse_vector
 from lagotto.indexes.qdrant.text import QdrantTextIndex, query_weights
 from lagotto.indexes.remote import RemoteVectorIndex
 from lagotto.indexes.text_query import (
@@ -158,7 +158,7 @@ async def test_the_mean_decides_which_chunks_are_best(
     snapshot = caught_up(text, log)
     vector = grpc.VectorInput(sparse=sparse_vector(query_weights(LAKE.words, [1.0])))
     products = await text.qdrant.nearest(
-        snapshot._state, vector, using=SPARSE, where=None, limit=10, collections=None
+        snapshot._state, vector, where=None, limit=10, collections=None
     )
     right = await text_oracle(log).search(LAKE, k=10, allowed=None)
     assert set(products.keys.tolist()) != set(right.keys.tolist())

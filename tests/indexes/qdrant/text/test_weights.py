@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.indexes.bm25 import text_score
+from lagotto.indexes.bm25 import CountedTerms
 from lagotto.indexes.qdrant import text
 from lagotto.indexes.qdrant.text import ROUNDING, chunk_weights, query_weights, score_bound
-from lagotto.indexes.text_query import Term
+from lagotto.indexes.text_query import Term, TextQuery
 
 CHUNKS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=60)
 WORDS = st.lists(
@@ -34,16 +34,16 @@ def test_the_bound(
 ) -> None:
     idfs = [data.draw(st.floats(0.01, 10)) for _ in words]
     counts, length = Counter(terms), len(terms)
-    exact = text_score(words, idfs, counts, length=length, mean=mean)
+    exact = CountedTerms(terms, counts).score(TextQuery(tuple(words)), idfs, mean=mean)
     stored = chunk_weights(counts, length=length, mean=fixed)
     bound = score_bound(longest=length, mean=mean, fixed_mean=fixed)
     assert exact <= bound * product(query_weights(words, idfs), stored)
 
 
 def test_the_bound_is_tight() -> None:
-    counts = Counter(["a", *["b"] * 99])
-    words, idfs = [(Term("a"),)], [2.0]
-    exact = text_score(words, idfs, counts, length=100, mean=120.0)
+    terms = ["a", *["b"] * 99]
+    counts, words, idfs = Counter(terms), ((Term("a"),),), [2.0]
+    exact = CountedTerms(terms, counts).score(TextQuery(words), idfs, mean=120.0)
     stored = chunk_weights(counts, length=100, mean=100.0)
     bound = score_bound(longest=100, mean=120.0, fixed_mean=100.0)
     assert exact == pytest.approx(
