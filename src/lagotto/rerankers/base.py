@@ -225,15 +225,10 @@ def create_reranker(spec: str | Reranker, *, embedder: object = None) -> Reranke
     return factory.make(rest, embedder) if isinstance(factory, WithEmbedder) else factory(rest)
 
 
-def without_parameters(name: str, make: Callable[[], Reranker]) -> RerankerFactory:
-    """The factory of a reranker that has no parameters; ConfigError if it is given some."""
-
-    def create(parameters: str) -> Reranker:
-        if parameters:
-            raise ConfigError(f'{name} takes no parameters, got "{parameters}"; write {name}')
-        return make()
-
-    return create
+def refuse_parameters(name: str, parameters: str) -> None:
+    """Raise ConfigError if a reranker that has no parameters is given some."""
+    if parameters:
+        raise ConfigError(f'{name} takes no parameters, got "{parameters}"; write {name}')
 
 
 class RerankResult(Record):

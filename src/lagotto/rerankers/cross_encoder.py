@@ -41,7 +41,7 @@ from lagotto.rerankers.base import (
     ScoreScale,
     Verdict,
     in_time,
-    without_parameters,
+    refuse_parameters,
 )
 from lagotto.terms.languages import alphabet_share
 
@@ -427,4 +427,6 @@ def _knows(model: CrossEncoderModel, query: str, language: str | None) -> bool:
     return has_language and alphabet_share(query, model.config.alphabets) >= 0.5
 
 
-auto = without_parameters("auto", AutoReranker)
+def auto(parameters: str) -> AutoReranker:
+    refuse_parameters("auto", parameters)
+    return AutoReranker()
