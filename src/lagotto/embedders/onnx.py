@@ -254,11 +254,6 @@ def default_embedder() -> str:
     return (MINILM_INT8 if shipped else MINILM).name
 
 
-def minilm(folder: str = "") -> OnnxEmbedder:
-    """Create MiniLM in full precision, from `folder` or a known location."""
-    return CONFIG.create(minilm_files(folder))
-
-
 def minilm_int8(folder: str = "") -> OnnxEmbedder:
     """Create MiniLM with 8-bit weights: faster, nearly as accurate, with a model id of its own.
 
@@ -276,8 +271,3 @@ def minilm_int8(folder: str = "") -> OnnxEmbedder:
         return quantized(full, name=MINILM_INT8.name)
 
     return INT8_CONFIG.create(file)
-
-
-def minilm_files(folder: Path | str = "") -> ModelFiles:
-    origin = MINILM.find(Path(folder) if folder else None)
-    return lambda path: MINILM.verified(path, origin)

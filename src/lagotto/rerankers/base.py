@@ -28,7 +28,7 @@ RERANKERS: Registry[RerankerFactory | WithEmbedder] = Registry(
     "reranker",
     group="lagotto.rerankers",
     builtin={
-        **dict.fromkeys(CROSS_ENCODERS, "lagotto.rerankers.cross_encoder:FACTORIES"),
+        **dict.fromkeys(CROSS_ENCODERS, "lagotto.rerankers.cross_encoder:MODELS"),
         "auto": "lagotto.rerankers.cross_encoder:auto",
         "cached": "lagotto.rerankers.wrappers:from_name",
         "score": "lagotto.rerankers.lexical:threshold",

@@ -10,7 +10,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -37,7 +37,6 @@ from lagotto.rerankers.base import (
     LOGIT,
     Candidate,
     Judgement,
-    RerankerFactory,
     ScoreScale,
     Verdict,
     in_time,
@@ -282,17 +281,25 @@ class CrossEncoderModel(KnownModel):
     described: ClassVar[frozenset[str]] = frozenset({"max_tokens", "alphabets"})
     config: CrossEncoderConfig
 
-    def create(self, *, blend: bool = True, max_tokens: int | None = None) -> CrossEncoderReranker:
-        """Create the reranker from files that are there; they are verified when they are read."""
+    def __call__(self, parameters: str = "") -> CrossEncoderReranker:
+        """Create the reranker from files that are there; they are verified when they are read.
+
+        Without them WeightsError names the command that fetches them.
+        """
+        name, settings = parse_settings(self.name, parameters, _KnownSettings)
+        if name:
+            raise ConfigError(
+                f'"{self.name}:{name}": {self.name} takes no folder; write cross-encoder:{name} '
+                "for a model of your own"
+            )
         folder = self.find()
         changes = {
             "version": _version(folder, self.config.model_file),
-            "max_tokens": max_tokens or self.config.max_tokens,
+            "max_tokens": settings.max_tokens or self.config.max_tokens,
         }
         config = self.config.model_copy(update=changes)
-        return CrossEncoderReranker(
-            lambda path: self.verified(path, folder), config=config, blend=blend
-        )
+        files = partial(self.verified, folder=folder)
+        return CrossEncoderReranker(files, config=config, blend=settings.blend)
 
     async def run_once(self, folder: Path) -> None:
         reranker = CrossEncoderReranker(folder.joinpath, config=self.config)
@@ -366,20 +373,6 @@ MODELS: dict[str, CrossEncoderModel] = {
 }
 
 
-def from_table(name: str, settings: str = "") -> CrossEncoderReranker:
-    """Create a known model; WeightsError names the command that fetches it."""
-    rest, options = parse_settings(name, settings, _KnownSettings)
-    if rest:
-        raise ConfigError(
-            f'"{name}:{rest}": {name} takes no folder; write cross-encoder:{rest} for a model of '
-            "your own"
-        )
-    return MODELS[name].create(**options.model_dump())
-
-
-FACTORIES: Mapping[str, RerankerFactory] = {name: partial(from_table, name) for name in MODELS}
-
-
 class AutoReranker:
     """The first known cross-encoder on this machine that knows the language of the passages.
 
@@ -418,7 +411,7 @@ class AutoReranker:
     def _present(self) -> list[tuple[CrossEncoderModel, CrossEncoderReranker]]:
         present = {name: model for name, model in MODELS.items() if model.state() == "present"}
         for name in present.keys() - self._created:
-            self._created[name] = present[name].create()
+            self._created[name] = present[name]()
         return [(model, self._created[name]) for name, model in present.items()]
 
 

@@ -18,8 +18,6 @@ from lagotto.embedders.onnx import (
     MINILM,
     OnnxEmbedder,
     default_embedder,
-    minilm,
-    minilm_files,
     minilm_int8,
 )
 from lagotto.errors import WeightsError
@@ -44,7 +42,8 @@ FILES = ("tokenizer.json", "onnx/model.onnx", "onnx/model.onnx_data")
 
 @pytest.fixture(scope="module")
 def full() -> Iterator[OnnxEmbedder]:
-    embedder = minilm()
+    embedder = MINILM()
+    assert isinstance(embedder, OnnxEmbedder)
     yield embedder
     asyncio.run(embedder.close())
 
@@ -96,7 +95,7 @@ async def test_published_similarities(full: OnnxEmbedder) -> None:
 
 async def test_another_pooling_would_not_give_the_published_similarities() -> None:
     config = CONFIG.model_copy(update={"pooling": "cls"})
-    embedder = OnnxEmbedder(minilm_files(), config=config)
+    embedder = OnnxEmbedder(MINILM.verified, config=config)
     found = await similarities(embedder)
     await embedder.close()
     assert abs(found - SIMILARITIES).max() > 10 * ROUNDING
@@ -251,7 +250,7 @@ async def test_changed_weights_are_refused(tmp_path: Path) -> None:
         first = file.read(1)[0]
         file.seek(0)
         file.write(bytes([first ^ 1]))
-    embedder = minilm(str(tmp_path))
+    embedder = MINILM(str(tmp_path))
     assert embedder.tokenizer.count(["fine"]) == [1]
     with pytest.raises(WeightsError, match=r"model\.onnx_data is not a published file"):
         await embedder.embed(["x"], role="query")
