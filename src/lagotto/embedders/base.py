@@ -35,7 +35,7 @@ EMBEDDERS: Registry[EmbedderFactory] = Registry(
     builtin={
         **dict.fromkeys(FETCHED, "lagotto.embedders.catalog:MODELS"),
         "minilm": "lagotto.embedders.onnx:MINILM",
-        "minilm-int8": "lagotto.embedders.onnx:minilm_int8",
+        "minilm-int8": "lagotto.embedders.onnx:MINILM_INT8",
         "onnx": "lagotto.embedders.onnx:from_folder",
         "openai": "lagotto.embedders.openai:from_spec",
     },
@@ -61,11 +61,6 @@ class EmbedderInfo(Record):
 
 class ModelConfig(EmbedderInfo):
     """The properties of a model on this machine, for subclasses to add what it takes to run it."""
-
-    @property
-    def info(self) -> EmbedderInfo:
-        """The part that belongs to the embedder contract."""
-        return EmbedderInfo(**{name: getattr(self, name) for name in EmbedderInfo.model_fields})
 
     def create(self, files: ModelFiles) -> Embedder:
         """Create the embedder that this configuration describes."""
