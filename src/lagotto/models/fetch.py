@@ -382,17 +382,18 @@ class Transfer:
 
     def run(self, *, retry: RetryPolicy = RETRY) -> str | None:
         """Return the file's SHA-256 if the hub says it; failures that may pass are retried."""
-        for failures in range(1, retry.tries + 1):
+        failures = 0
+        while True:
             try:
                 return self._try()
             except RetryableError as problem:
+                failures += 1
                 if failures == retry.tries:
                     raise WeightsError(
                         f"can't download {self._label}: {problem} (try {failures} of "
                         f"{failures}); run the command again to resume the download"
                     ) from problem.__cause__
             time.sleep(retry.wait(failures))
-        raise AssertionError("the last try returns or raises")
 
     @property
     def _label(self) -> str:

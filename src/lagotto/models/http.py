@@ -108,10 +108,12 @@ class JsonService:
                 f"{OPENAI_URL} needs a key; set OPENAI_API_KEY, or name another service with "
                 "OPENAI_BASE_URL"
             )
-        for failures in range(1, self._retry.tries + 1):
+        failures = 0
+        while True:
             try:
                 return await self._post_once(path, payload)
             except RetryableError as problem:
+                failures += 1
                 wait = problem.retry_after
                 if wait is None:
                     wait = self._retry.wait(failures)
@@ -122,7 +124,6 @@ class JsonService:
                         status=problem.status,
                     ) from problem.__cause__
             await asyncio.sleep(wait)
-        raise AssertionError("the last try returns or raises")
 
     async def post_for_items(
         self,
