@@ -33,8 +33,8 @@ from lagotto.models.files import (
     KnownModel,
     State,
     check_hash,
-    hash_of,
     models_folder,
+    sha256_of,
 )
 from lagotto.models.http import RETRIED, RetryableError, RetryPolicy, without_credentials
 from lagotto.models.onnx import check_quantizer, quantize, quantized
@@ -155,7 +155,7 @@ def _get_file(model: KnownModel, path: str, work: Path, get: GetFile) -> None:
     part, target = work / f"{path}.part", work / path
     part.parent.mkdir(parents=True, exist_ok=True)
     published = get(path, part)
-    expected = model.hashes[path] or {published or hash_of(part)}
+    expected = model.hashes[path] or {published or sha256_of(part)}
     try:
         check_hash(
             part,
