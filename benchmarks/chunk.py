@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
-from lagotto.embedders.onnx import TOKENIZER, minilm, minilm_files
+from lagotto.embedders.onnx import MINILM, TOKENIZER
 
 ROOT = Path(__file__).parent.parent
 IDS = ["section", "recursive", "sentence", "heading", "page", "code", "parent-child"]
@@ -33,7 +33,7 @@ def sample(megabytes: float) -> str:
 def candidates(text: str) -> dict[str, Callable[[], int]]:
     """What to time: each cuts the text and says how many chunks there are."""
     document = Document(text=text)
-    tokenizer = minilm().tokenizer
+    tokenizer = MINILM().tokenizer
     jobs: dict[str, Callable[[], int]] = {}
     for name in IDS:
         chunker = CHUNKERS.create(name, tokenizer=tokenizer)
@@ -52,7 +52,7 @@ def library_splitter() -> Callable[[str], list[tuple[int, str]]] | None:
         from tokenizers import Tokenizer
     except ImportError:
         return None
-    tokenizer = Tokenizer.from_file(str(minilm_files()(TOKENIZER)))
+    tokenizer = Tokenizer.from_file(str(MINILM.verified(TOKENIZER)))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     splitter = TextSplitter.from_huggingface_tokenizer(tokenizer, 256, overlap=32, trim=False)

@@ -21,7 +21,7 @@ from lagotto.chunkers.boundaries import (
 from lagotto.documents import Document
 from lagotto.embedders.base import EmbedderInfo
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
-from lagotto.embedders.onnx import minilm
+from lagotto.embedders.onnx import MINILM
 from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.stores.base import BaseConfig
 from lagotto.testing.chunkers import ChunkerContract
@@ -97,7 +97,7 @@ def test_sentences_of_any_text_start_inside_it_in_order(pieces: list[str], langu
     assert all(0 <= offset < len(text) for offset in found)
 
 
-WORDPIECE = minilm().tokenizer
+WORDPIECE = MINILM().tokenizer
 MEASURING = measuring_tokenizer(WORDPIECE, ("LATIN",))
 RUSSIAN = "Омуль живёт в озере Байкал, и ловить его нельзя с октября семнадцатого года. " * 40
 ENGLISH = "Trout live in the lake, and nobody may catch them there after October seventeenth. " * 40
@@ -179,7 +179,7 @@ async def test_chunks_made_at_query_time_are_measured_alike() -> None:
 
 
 def test_the_model_reads_every_word_of_a_chunk_larger_than_its_window() -> None:
-    embedder = minilm()
+    embedder = MINILM()
     chunker = CHUNKERS.create("recursive:256/0", tokenizer=MEASURING)
     document = Document(id="a", text=RUSSIAN)
     chunks = chunker.chunk(document)[:1]

@@ -7,11 +7,11 @@ import pytest
 from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
-from lagotto.embedders.onnx import minilm
+from lagotto.embedders.onnx import MINILM
 from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.testing.chunkers import ChunkerContract
 
-WORDPIECE = minilm().tokenizer
+WORDPIECE = MINILM().tokenizer
 
 
 @pytest.mark.parametrize(

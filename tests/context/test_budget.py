@@ -17,7 +17,7 @@ from lagotto.context import token_counter
 from lagotto.context.budget import fit, most_telling
 from lagotto.context.passages import ROLES, PackPassage, PackRole, Piece
 from lagotto.documents import Chunk, ChunkSection, Span
-from lagotto.embedders.onnx import minilm
+from lagotto.embedders.onnx import MINILM
 from lagotto.errors import ConfigError, UnknownNameError
 
 from .made import hit
@@ -266,7 +266,7 @@ def test_a_text_may_have_fewer_tokens_than_its_blocks(pieces: list[Piece], budge
 
 
 def test_a_tokenizer_or_a_function_counts() -> None:
-    assert token_counter(minilm().tokenizer)("the cat sat") == 3
+    assert token_counter(MINILM().tokenizer)("the cat sat") == 3
     assert token_counter(len)("four") == 4
 
 

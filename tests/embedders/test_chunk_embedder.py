@@ -12,7 +12,7 @@ from lagotto.documents import Chunk, Document, Heading, Vectors, in_context
 from lagotto.embedders import Embedder
 from lagotto.embedders.base import Role
 from lagotto.embedders.chunk_embedder import WINDOWS_AT_ONCE, ChunkEmbedder, Pooling
-from lagotto.embedders.onnx import OnnxEmbedder, from_folder, minilm
+from lagotto.embedders.onnx import MINILM, OnnxEmbedder, from_folder
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.strategies import documents
@@ -142,7 +142,7 @@ class TestLate:
         np.testing.assert_allclose(late, plain, atol=1e-5)
 
     async def test_what_stands_around_a_chunk_makes_a_difference(self) -> None:
-        embedder = minilm()
+        embedder = MINILM()
         sentence = "It was cancelled after five seasons."
         topics = ("Stargate Atlantis is a television series.", "Our train leaves at noon.")
         found = []

@@ -10,7 +10,7 @@ from fpdf import FPDF
 
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document, Heading
-from lagotto.embedders.onnx import minilm
+from lagotto.embedders.onnx import MINILM
 from lagotto.errors import EmptySourceError, EncryptedSourceError
 from lagotto.readers.pdf import (
     PageText,
@@ -301,7 +301,7 @@ def test_sentences_go_on_over_pages(filing: Document) -> None:
 
 
 def test_chunks_of_a_filing_begin_at_sentences_and_rows(filing: Document) -> None:
-    chunks = CHUNKERS.create("section", tokenizer=minilm().tokenizer).chunk(filing)
+    chunks = CHUNKERS.create("section", tokenizer=MINILM().tokenizer).chunk(filing)
     starts = {" ".join(chunk.text.split())[:5] for chunk in chunks}
     assert starts <= {"Sales", "Part ", "Net s", "Cost ", "Net i"}
     assert all(filing.text[chunk.start : chunk.end] == chunk.text for chunk in chunks)
@@ -315,7 +315,7 @@ def test_the_rows_of_a_table_stay_together(filing: Document) -> None:
         "Cost of sales 214,137 223,546",
         "Net income 96 99",
     ]
-    chunks = CHUNKERS.create("section:24/4", tokenizer=minilm().tokenizer).chunk(filing)
+    chunks = CHUNKERS.create("section:24/4", tokenizer=MINILM().tokenizer).chunk(filing)
     for block in filing.blocks:
         for part in block.parts:
             row = filing.text[part.start : part.end]

@@ -20,17 +20,15 @@ from lagotto.rerankers.lexical import (
     LEXICAL_FEATURES,
     MAXSIM_FEATURES,
     WINDOW,
-    LexicalReranker,
     LinearWeights,
     Matches,
-    MaxSimReranker,
-    OverlapReranker,
-    ScoreReranker,
     _best_window,
     idf_weights,
     learned_weights,
     lexical_features,
     match,
+    maxsim_scores,
+    overlap_shares,
     token_features,
 )
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -98,22 +96,22 @@ def test_features_are_shares(query: str, texts: list[str]) -> None:
     assert ((rows >= 0) & (rows <= 1 + 1e-9)).all()
 
 
-async def test_the_weighted_sum_is_the_score() -> None:
+def test_the_weighted_sum_is_the_score() -> None:
     weights = LinearWeights(
         weights={**dict.fromkeys(LEXICAL_FEATURES, 0.0), "coverage": 4.0}, bias=-1.0
     )
-    reranker = LexicalReranker(weights)
-    judgement = await reranker.rerank("red fox", [passage("the red fox"), passage("a dog")])
-    assert scores(judgement) == pytest.approx([3, -1])
+    rows = lexical_features("red fox", [passage("the red fox"), passage("a dog")])
+    assert weights.log_odds(rows) == pytest.approx([3, -1])
+    reranker = create_reranker("lexical")
     assert reranker.scale == LOGIT
-    assert reranker.id != LexicalReranker().id
+    assert reranker.id == f"lexical#{learned_weights('lexical').id}" != f"lexical#{weights.id}"
 
 
 async def test_words_side_by_side_beat_words_apart() -> None:
     apart = "The capital has many parks. Its mayor lives in a house. France is far away."
     texts = ["The capital of France has a mayor.", apart]
     for order in (texts, texts[::-1]):
-        judgement = await LexicalReranker().rerank(
+        judgement = await create_reranker("lexical").rerank(
             "capital of France mayor", [passage(text) for text in order]
         )
         found = dict(zip(order, scores(judgement), strict=True))
@@ -121,21 +119,21 @@ async def test_words_side_by_side_beat_words_apart() -> None:
 
 
 def test_the_weights_that_come_with_it() -> None:
-    for name in ("lexical", "maxsim"):
+    for name, columns in (("lexical", LEXICAL_FEATURES), ("maxsim", MAXSIM_FEATURES)):
         weights = learned_weights(name)
-        assert set(LEXICAL_FEATURES) <= set(weights.weights)
+        assert tuple(weights.weights) == columns
         assert weights.weights["fused"] > 0 > weights.bias
 
 
 async def test_a_better_fused_score_is_better_if_all_else_is_equal() -> None:
     for low, high in product([0.1, 0.3], [0.4, 0.9]):
         some = [passage("the red fox", score=low), passage("the red fox", score=high)]
-        first, second = scores(await LexicalReranker().rerank("red fox", some))
+        first, second = scores(await create_reranker("lexical").rerank("red fox", some))
         assert first < second  # type: ignore[operator]
 
 
 async def test_share_of_the_content_words_by_their_stems() -> None:
-    judgement = await OverlapReranker().rerank(
+    judgement = await create_reranker("overlap").rerank(
         "Which dogs were retrieving truffles?",
         [
             passage("A dog retrieves truffles."),
@@ -148,7 +146,7 @@ async def test_share_of_the_content_words_by_their_stems() -> None:
 
 
 async def test_each_passage_by_the_rules_of_its_own_language() -> None:
-    judgement = await OverlapReranker().rerank(
+    judgement = await create_reranker("overlap").rerank(
         "трюфельных собак", [passage("Собаки и трюфели", language="ru"), passage("Собаки и")]
     )
     found = scores(judgement)
@@ -158,21 +156,21 @@ async def test_each_passage_by_the_rules_of_its_own_language() -> None:
 
 async def test_with_idf_the_rare_word_counts_for_more() -> None:
     passages = [passage("red dog"), passage("red cat"), passage("red bird"), passage("green fox")]
-    plain = scores(await OverlapReranker().rerank("red fox", passages))
-    weighted = scores(await OverlapReranker(idf=True).rerank("red fox", passages))
+    plain = scores(await create_reranker("overlap").rerank("red fox", passages))
+    weighted = scores(await create_reranker("overlap-idf").rerank("red fox", passages))
     assert plain == pytest.approx([0.5] * 4)
     assert weighted[0] == weighted[1] == weighted[2]
     assert weighted[0] < 0.5 < weighted[3]  # type: ignore[operator]
 
 
 async def test_a_query_without_words() -> None:
-    for reranker in (OverlapReranker(), OverlapReranker(idf=True)):
-        assert scores(await reranker.rerank("?!", CANDIDATES)) == [0] * len(CANDIDATES)
+    for name in ("overlap", "overlap-idf"):
+        assert scores(await create_reranker(name).rerank("?!", CANDIDATES)) == [0] * len(CANDIDATES)
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=80), max_size=4), st.booleans())
 def test_shares_are_shares(query: str, texts: list[str], idf: bool) -> None:
-    shares = OverlapReranker(idf=idf)._shares(query, [passage(text) for text in texts])
+    shares = overlap_shares(query, [passage(text) for text in texts], idf=idf)
     assert all(0 <= share <= 1 + 1e-12 for share in shares)
 
 
@@ -186,13 +184,13 @@ def test_a_passage_that_is_the_query_has_all_of_its_words(query: str) -> None:
 
 
 async def test_what_is_below_the_minimum_goes_and_the_rest_keeps_its_score() -> None:
-    judgement = await ScoreReranker(0.12).rerank(QUERY, CANDIDATES)
+    judgement = await create_reranker("score:0.12").rerank(QUERY, CANDIDATES)
     assert scores(judgement) == [0.81, 0.79, 0.12, None, None]
 
 
 def test_by_name() -> None:
-    assert create_reranker("score:0.1").id == ScoreReranker(0.1).id == "score:0.1"
-    assert [create_reranker(f"score:{end}").id for end in (0, 1)] == ["score:0.0", "score:1.0"]
+    ids = [create_reranker(f"score:{minimum}").id for minimum in ("0.1", "0", "1")]
+    assert ids == ["score:0.1", "score:0.0", "score:1.0"]
 
 
 @pytest.mark.parametrize(
@@ -293,20 +291,19 @@ async def test_the_weighted_sum_of_lexical_and_token_features() -> None:
         weights={**dict.fromkeys(MAXSIM_FEATURES, 0.0), "coverage": 2.0, "maxsim": 3.0}, bias=-1.0
     )
     embedder = WordVectors()
-    reranker = MaxSimReranker(embedder, weights=weights)
     some = [
         Candidate(id="1", text="apple", score=0.5),
         Candidate(id="2", text="eel", title="dog", score=0.5),
     ]
-    judgement = await reranker.rerank("apple", some)
     # The vector of eel is that of apple: the words differ, the tokens are alike.
-    assert scores(judgement) == pytest.approx([-1 + 2 + 3, -1 + 3])
+    found = await maxsim_scores(embedder, weights, "apple", some)
+    assert found == pytest.approx([-1 + 2 + 3, -1 + 3])
     assert embedder.asked == [("query", ["apple"]), ("document", ["apple", "dog\n\neel"])]
 
 
 async def test_an_alphabet_that_the_embedder_never_learned_leaves_the_lexical_features() -> None:
     embedder = WordVectors()
-    reranker = MaxSimReranker(embedder)
+    reranker = create_reranker("maxsim", embedder=embedder)
     query = "Когда отменили Atlantis?"
     lexical = create_reranker("lexical")
     assert await reranker.rerank(query, CANDIDATES) == await lexical.rerank(query, CANDIDATES)
@@ -314,8 +311,9 @@ async def test_an_alphabet_that_the_embedder_never_learned_leaves_the_lexical_fe
 
 
 async def test_a_failing_embedder() -> None:
+    reranker = create_reranker("maxsim", embedder=WordVectors(failure="out of memory"))
     with pytest.raises(RerankError, match="out of memory"):
-        await MaxSimReranker(WordVectors(failure="out of memory")).rerank(QUERY, CANDIDATES)
+        await reranker.rerank(QUERY, CANDIDATES)
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder()])

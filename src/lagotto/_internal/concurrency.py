@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -74,13 +74,15 @@ def give_way() -> None:
         time.sleep(0)
 
 
-async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def in_thread(
+    function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> Coroutine[None, None, T]:
     """Run `function` in a thread and return its result.
 
     A thread can't be stopped: a cancellation waits until it has ended, or reached a `checkpoint`,
     so that nothing the function uses is closed or used by others before.
     """
-    return await interruptible(partial(function, *args, **kwargs), interrupt=lambda: None)
+    return interruptible(partial(function, *args, **kwargs), interrupt=lambda: None)
 
 
 async def for_each(function: Callable[[Sequence[Job]], T], items: Sequence[Job]) -> T:

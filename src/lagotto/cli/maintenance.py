@@ -82,7 +82,7 @@ def _unknown_languages(store_info: StoreInfo) -> list[str]:
 
     if (model := MODELS.get(store_info.embedder or "")) is None:
         return []
-    note = unknown_languages(model.config.info, store_info.by_language, total=store_info.documents)
+    note = unknown_languages(model.config, store_info.by_language, total=store_info.documents)
     return [note] if note else []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
@@ -15,7 +16,7 @@ from lagotto._internal.display import counted
 from lagotto._internal.registry import Registry
 from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import Record, Vectors
-from lagotto.errors import EmbeddingError, ModelMismatchError
+from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError
 from lagotto.models.files import KnownModel, ModelFiles
 
 Role = Literal["query", "document"]
@@ -32,9 +33,9 @@ EMBEDDERS: Registry[EmbedderFactory] = Registry(
     "embedder",
     group="lagotto.embedders",
     builtin={
-        **dict.fromkeys(FETCHED, "lagotto.embedders.catalog:FACTORIES"),
-        "minilm": "lagotto.embedders.onnx:minilm",
-        "minilm-int8": "lagotto.embedders.onnx:minilm_int8",
+        **dict.fromkeys(FETCHED, "lagotto.embedders.catalog:MODELS"),
+        "minilm": "lagotto.embedders.onnx:MINILM",
+        "minilm-int8": "lagotto.embedders.onnx:MINILM_INT8",
         "onnx": "lagotto.embedders.onnx:from_folder",
         "openai": "lagotto.embedders.openai:from_spec",
     },
@@ -60,11 +61,6 @@ class EmbedderInfo(Record):
 
 class ModelConfig(EmbedderInfo):
     """The properties of a model on this machine, for subclasses to add what it takes to run it."""
-
-    @property
-    def info(self) -> EmbedderInfo:
-        """The part that belongs to the embedder contract."""
-        return EmbedderInfo(**{name: getattr(self, name) for name in EmbedderInfo.model_fields})
 
     def create(self, files: ModelFiles) -> Embedder:
         """Create the embedder that this configuration describes."""
@@ -107,10 +103,19 @@ class EmbeddingModel(KnownModel):
     described: ClassVar[frozenset[str]] = frozenset(EmbedderInfo.model_fields)
     config: ModelConfig
 
-    def create(self) -> Embedder:
-        """Create the embedder from files that are there; they are verified when they are read."""
-        folder = self.find()
-        return self.config.create(lambda path: self.verified(path, folder))
+    def __call__(self, rest: str = "") -> Embedder:
+        """Create the embedder from files that are there; they are verified when they are read.
+
+        `rest` can be the folder of a model that a package has. Without files, WeightsError names
+        the command that gets them.
+        """
+        if rest and not self.installed:
+            raise ConfigError(
+                f'"{self.name}:{rest}": {self.name} takes no parameters; write onnx:{rest} for a '
+                "model in a folder of your own"
+            )
+        folder = self.find(Path(rest) if rest else None)
+        return self.config.create(partial(self.verified, folder=folder))
 
     async def run_once(self, folder: Path) -> None:
         embedder = self.config.create(folder.joinpath)

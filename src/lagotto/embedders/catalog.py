@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-
-from lagotto.embedders.base import Embedder, EmbedderFactory, EmbeddingModel
+from lagotto.embedders.base import EmbeddingModel
 from lagotto.embedders.onnx import MINILM, MINILM_INT8, MODEL, TOKENIZER, OnnxConfig
 from lagotto.embedders.static import StaticConfig
-from lagotto.errors import ConfigError
 from lagotto.models.files import known_hashes
 
 ENGLISH = "English"
@@ -143,16 +139,3 @@ MODELS: dict[str, EmbeddingModel] = {
         languages="about 100",
     ),
 }
-
-
-def from_fetched(name: str, rest: str = "") -> Embedder:
-    """Create the known model `name` from its files; WeightsError names the command to fetch it."""
-    if rest:
-        raise ConfigError(
-            f'"{name}:{rest}": {name} takes no parameters; write onnx:{rest} for a model in a '
-            "folder of your own"
-        )
-    return MODELS[name].create()
-
-
-FACTORIES: Mapping[str, EmbedderFactory] = {name: partial(from_fetched, name) for name in MODELS}

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, count, pairwise, starmap
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ from lagotto.errors import ConfigError, NativeEmbeddingError, native_panics
 
 Pooling = Literal["chunk", "late"]
 Works = Sequence[tuple[Document, Sequence[Chunk]]]
+_Rows = Sequence[tuple[Document, dict[int, Chunk]]]
+"""The chunks of documents by the rows of their vectors."""
 
 SPECIAL_TOKENS = 4
 """Reserved in a window for special tokens and for words cut at an edge."""
@@ -89,33 +92,35 @@ class ChunkEmbedder:
         Those of texts in `known` are not computed. `embedded` is called, where the model runs here,
         with the number of chunks done so far.
         """
-        findable = [
-            (document, [chunk for chunk in chunks if chunk.level != "parent"])
+        rows = count()
+        new = [
+            (document, {next(rows): chunk for chunk in chunks if chunk.level != "parent"})
             for document, chunks in works
         ]
-        edges = list(accumulate((len(chunks) for _, chunks in findable), initial=0))
+        edges = list(accumulate((len(chunks) for _, chunks in new), initial=0))
         unit = np.empty((edges[-1], self.embedder.info.dimension), np.float32)
-        is_new = np.ones(len(unit), np.bool_)
         if known:
-            texts = [self.text_of(document, chunk) for document, own in findable for chunk in own]
-            for row, text in enumerate(texts):
-                if text is not None and text in known:
-                    unit[row], is_new[row] = known[text], False
-            flags = iter(is_new.tolist())
-            findable = [
-                (document, [chunk for chunk in chunks if next(flags)])
-                for document, chunks in findable
-            ]
-        unit[is_new] = await self._embed_new(findable, embedded)
+            for document, chunks in new:
+                for row, chunk in tuple(chunks.items()):
+                    text = self.text_of(document, chunk)
+                    if text is not None and text in known:
+                        unit[row] = known[text]
+                        del chunks[row]
+        sums = np.zeros(unit.shape)
+        await self._add_all(new, sums, embedded)
+        is_new = [row for _, chunks in new for row in chunks]
+        unit[is_new] = normalised(sums[is_new])
         return [unit[start:end] for start, end in pairwise(edges)]
 
-    async def _embed_new(self, works: Works, embedded: Callable[[int], None] | None) -> Vectors:
-        windows = await asyncio.to_thread(self._windows, works)
-        count = sum(len(chunks) for _, chunks in works)
-        rows = np.zeros((count, self.embedder.info.dimension))
+    async def _add_all(
+        self, works: _Rows, rows: NDArray[np.float64], embedded: Callable[[int], None] | None
+    ) -> None:
+        """Add the vectors of each chunk's parts, or of its tokens, to its row."""
+        plan = self._shared if self._pooling == "late" else self._single
+        windows = await asyncio.to_thread(list, chain.from_iterable(starmap(plan, works)))
         if isinstance(self.embedder, TokenEmbedder) and self._pooling == "late":
             await self._add_tokens(self.embedder, windows, rows)
-            return normalised(rows)
+            return
         here = isinstance(self.embedder, TokenEmbedder) and embedded is not None
         step = REPORTED if here else max(1, len(windows))
         for start in range(0, len(windows), step):
@@ -127,7 +132,6 @@ class ChunkEmbedder:
             np.add.at(rows, np.array(of_chunks, np.int64), vectors)
             if embedded is not None:
                 embedded(of_chunks[-1] + 1)
-        return normalised(rows)
 
     async def _add_tokens(
         self, embedder: TokenEmbedder, windows: Sequence[_Window], rows: NDArray[np.float64]
@@ -155,40 +159,30 @@ class ChunkEmbedder:
             alone = [await self.embed_each([work], known=known) for work in works]
             return [result for each in alone for result in each]
 
-    def _windows(self, works: Works) -> list[_Window]:
-        windows: list[_Window] = []
-        row = 0
-        for document, chunks in works:
-            plan = self._shared if self._pooling == "late" else self._single
-            windows += plan(document, chunks, row)
-            row += len(chunks)
-        return windows
-
-    def _single(self, document: Document, chunks: Sequence[Chunk], row: int) -> Iterator[_Window]:
-        for number, chunk in enumerate(chunks, row):
+    def _single(self, document: Document, chunks: Mapping[int, Chunk]) -> Iterator[_Window]:
+        for row, chunk in chunks.items():
             # Rows have no room to lose: of a table, what a window does not take goes into another.
             most = self._room(document, chunk) if chunk.context else self._max_tokens
             if self._tokens(chunk) <= most:
-                yield self._window(document, Span(chunk.start, chunk.end), {number: chunk})
+                yield self._window(document, Span(chunk.start, chunk.end), {row: chunk})
             else:
                 ruler = TokenRuler(document.text, self.embedder.tokenizer)
-                yield from self._in_parts(document, chunk, number, ruler)
+                yield from self._in_parts(document, chunk, row, ruler)
 
-    def _shared(self, document: Document, chunks: Sequence[Chunk], row: int) -> Iterator[_Window]:
+    def _shared(self, document: Document, chunks: Mapping[int, Chunk]) -> Iterator[_Window]:
         """Plan windows for several neighbouring chunks, with as much text around them as fits."""
         ruler = TokenRuler(document.text, self.embedder.tokenizer)
-        number = 0
-        while number < len(chunks):
-            first = chunks[number]
+        waiting = deque(chunks.items())
+        while waiting:
+            row, first = waiting.popleft()
             if self._tokens(first) > self._max_tokens:
-                yield from self._in_parts(document, first, row + number, ruler)
-                number += 1
+                yield from self._in_parts(document, first, row, ruler)
                 continue
             room = self._room(document, first)
             limit = ruler.forward(first.start, int(room * OWN_SHARE))
-            group = {row + number: first}
-            while (number := number + 1) < len(chunks) and chunks[number].end <= limit:
-                group[row + number] = chunks[number]
+            group = {row: first}
+            while waiting and waiting[0][1].end <= limit:
+                group.update([waiting.popleft()])
             end = max(chunk.end for chunk in group.values())
             # extended on both sides to the room there is, evenly if possible
             spare = max(0, room - ruler.between(first.start, end))

@@ -13,7 +13,7 @@ from lagotto._internal.registry import parse_settings
 from lagotto.documents import Record, Vectors, storable
 from lagotto.embedders.base import EmbedderInfo, Role, checked, normalised
 from lagotto.errors import ConfigError, EmbeddingServiceError
-from lagotto.models.http import IndexedItem, JsonService, RetryPolicy, read_items, runs
+from lagotto.models.http import IndexedItem, JsonService, RetryPolicy, runs
 from lagotto.models.tokenizer import ApproximateTokenizer
 
 DIMENSIONS = {
@@ -94,11 +94,12 @@ class OpenAIEmbedder:
                 "encoding_format": "float",
                 **({"dimensions": size} if size else {}),
             }
-            answer = await self._service.post("/embeddings", payload)
-            vectors = read_answer(answer, count=len(batch), info=self.info)
-            rows[batch.start : batch.stop] = checked(
-                normalised(vectors), info=self.info, count=len(batch)
+            count = len(batch)
+            items = await self._service.post_for_items(
+                "/embeddings", payload, _read_items, count=count, least=count, noun="embeddings"
             )
+            vectors = normalised(self._vectors(items))
+            rows[batch.start : batch.stop] = checked(vectors, info=self.info, count=count)
 
         inputs = [self._prepared(text) for text in texts]
         costs = self.tokenizer.count(inputs)
@@ -108,6 +109,18 @@ class OpenAIEmbedder:
 
     async def close(self) -> None:
         await self._service.close()
+
+    def _vectors(self, items: list[_Item]) -> NDArray[np.float64]:
+        """The vectors in the order of their texts, all of the model's dimension."""
+        sizes = {len(item.embedding) for item in items}
+        if sizes != {self.info.dimension}:
+            raise EmbeddingServiceError(
+                f"{self.info.model_id} is configured with dimension {self.info.dimension}, but "
+                f"returned vectors of dimension {', '.join(map(str, sorted(sizes)))}; set the "
+                "dimension of the model"
+            )
+        by_index = {item.index: item.embedding for item in items}
+        return np.array([by_index[index] for index in range(len(items))], dtype=np.float64)
 
     def _prepared(self, text: str) -> str:
         clean = storable(text)
@@ -135,26 +148,5 @@ class _Answer(BaseModel):
     data: list[_Item]
 
 
-def read_answer(answer: object, *, count: int, info: EmbedderInfo) -> NDArray[np.float64]:
-    """Read the vectors in `answer`, in the order of their indexes.
-
-    EmbeddingServiceError unless there is exactly one for each of `count` texts, all of them finite
-    and of the model's dimension.
-    """
-    items = read_items(
-        answer,
-        lambda: _Answer.model_validate(answer).data,
-        count=count,
-        least=count,
-        noun="embeddings",
-        model=info.model_id,
-        failure=EmbeddingServiceError,
-    )
-    by_index = {item.index: item.embedding for item in items}
-    sizes = {len(vector) for vector in by_index.values()}
-    if sizes != {info.dimension}:
-        raise EmbeddingServiceError(
-            f"{info.model_id} is configured with dimension {info.dimension}, but returned vectors "
-            f"of dimension {', '.join(map(str, sorted(sizes)))}; set the dimension of the model"
-        )
-    return np.array([by_index[index] for index in range(count)], dtype=np.float64)
+def _read_items(answer: object) -> list[_Item]:
+    return _Answer.model_validate(answer).data

@@ -70,8 +70,7 @@ class StaticEmbedder:
     """Looks tokens up in a table; its files are loaded on first use."""
 
     def __init__(self, files: ModelFiles, *, config: StaticConfig) -> None:
-        self.config = config
-        self.info = config.info
+        self.info = self.config = config
         self._tokenizer = Lazy(lambda: HfTokenizer(files(config.tokenizer_file)))
         self._table = Lazy(lambda: StaticTable(files(config.model_file)))
 

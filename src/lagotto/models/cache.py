@@ -7,7 +7,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,51 +35,46 @@ class DiskCache:
         self._failure = failure
 
     def read(self, keys: Collection[bytes]) -> dict[bytes, bytes]:
-        return self._attempt(lambda: dict(self._rows(list(keys))))
+        return self._attempt(lambda connection: dict(self._rows(connection, list(keys))))
 
     def write(self, values: Mapping[bytes, bytes]) -> None:
         """Store `values` in one transaction, replacing those with the same keys."""
         rows = [(key, value, _checksum(key, value)) for key, value in values.items()]
         insert = f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?, ?)"
+        self._attempt(lambda connection: connection.executemany(insert, rows))
 
-        def write() -> None:
-            with self._open() as connection, connection:
-                connection.executemany(insert, rows)
+    def _rows(
+        self, connection: sqlite3.Connection, keys: list[bytes]
+    ) -> Iterator[tuple[bytes, bytes]]:
+        for start in range(0, len(keys), KEYS_PER_QUERY):
+            some = keys[start : start + KEYS_PER_QUERY]
+            marks = ",".join("?" * len(some))
+            query = f"SELECT * FROM {self._table} WHERE key IN ({marks})"
+            for key, value, checksum in connection.execute(query, some):
+                if isinstance(value, bytes) and checksum == _checksum(key, value):
+                    yield key, value
 
-        self._attempt(write)
-
-    def _rows(self, keys: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        with self._open() as connection:
-            for start in range(0, len(keys), KEYS_PER_QUERY):
-                some = keys[start : start + KEYS_PER_QUERY]
-                marks = ",".join("?" * len(some))
-                query = f"SELECT * FROM {self._table} WHERE key IN ({marks})"
-                for key, value, checksum in connection.execute(query, some):
-                    if isinstance(value, bytes) and checksum == _checksum(key, value):
-                        yield key, value
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
+    def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(self._path, timeout=BUSY_SECONDS)) as connection:
+        with closing(sqlite3.connect(self._path, timeout=BUSY_SECONDS)) as connection, connection:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(
                 f"CREATE TABLE IF NOT EXISTS {self._table}"
                 " (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum BLOB NOT NULL)"
             )
-            yield connection
+            return action(connection)
 
-    def _attempt(self, action: Callable[[], T]) -> T:
+    def _attempt(self, action: Callable[[sqlite3.Connection], T]) -> T:
         """Run `action`; if the file is damaged, move it aside and run it again on a new one."""
         try:
             try:
-                return action()
+                return self._run(action)
             except sqlite3.DatabaseError as exc:
                 if isinstance(exc, sqlite3.OperationalError):  # locked, read-only, disk full
                     raise
                 self._move_aside(exc)
-                return action()
+                return self._run(action)
         except (sqlite3.Error, OSError) as exc:
             raise self._failure(
                 f"can't use the {self._what} {self._path}: {exc}; free or delete the file, or "

@@ -33,8 +33,8 @@ from lagotto.models.files import (
     KnownModel,
     State,
     check_hash,
-    hash_of,
     models_folder,
+    sha256_of,
 )
 from lagotto.models.http import RETRIED, RetryableError, RetryPolicy, without_credentials
 from lagotto.models.onnx import check_quantizer, quantize, quantized
@@ -155,7 +155,7 @@ def _get_file(model: KnownModel, path: str, work: Path, get: GetFile) -> None:
     part, target = work / f"{path}.part", work / path
     part.parent.mkdir(parents=True, exist_ok=True)
     published = get(path, part)
-    expected = model.hashes[path] or {published or hash_of(part)}
+    expected = model.hashes[path] or {published or sha256_of(part)}
     try:
         check_hash(
             part,
@@ -382,17 +382,18 @@ class Transfer:
 
     def run(self, *, retry: RetryPolicy = RETRY) -> str | None:
         """Return the file's SHA-256 if the hub says it; failures that may pass are retried."""
-        for failures in range(1, retry.tries + 1):
+        failures = 0
+        while True:
             try:
                 return self._try()
             except RetryableError as problem:
+                failures += 1
                 if failures == retry.tries:
                     raise WeightsError(
                         f"can't download {self._label}: {problem} (try {failures} of "
                         f"{failures}); run the command again to resume the download"
                     ) from problem.__cause__
             time.sleep(retry.wait(failures))
-        raise AssertionError("the last try returns or raises")
 
     @property
     def _label(self) -> str:

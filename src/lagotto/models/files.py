@@ -42,19 +42,23 @@ stamp; its hash is not cached."""
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file in hexadecimal; OSError if it can't be read.
+    """The SHA-256 of a file in hexadecimal; WeightsError if it can't be read.
 
     The hash is cached as long as the size, the inode and both time stamps of the file are the same.
     """
-    before = path.stat()
-    key = repr((os.fspath(path.resolve()), *_version(before)))
-    target = own_cache() / FOLDER / hashlib.sha256(os.fsencode(key)).hexdigest()[:32]
-    with suppress(OSError, UnicodeDecodeError):
-        if len(text := target.read_text(encoding="ascii")) == 2 * hashlib.sha256().digest_size:
-            return text
-    with path.open("rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
-    if _version(before) == _version(path.stat()) and time.time_ns() - before.st_ctime_ns > TICK_NS:
+    try:
+        before = path.stat()
+        key = repr((os.fspath(path.resolve()), *_version(before)))
+        target = own_cache() / FOLDER / hashlib.sha256(os.fsencode(key)).hexdigest()[:32]
+        with suppress(OSError, UnicodeDecodeError):
+            if len(text := target.read_text(encoding="ascii")) == 2 * hashlib.sha256().digest_size:
+                return text
+        with path.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        unchanged = _version(before) == _version(path.stat())
+    except OSError as exc:
+        raise WeightsError(f"can't read {path}: {exc}") from exc
+    if unchanged and time.time_ns() - before.st_ctime_ns > TICK_NS:
         with suppress(OSError):  # a cache that can't be written is no reason to fail
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False) as file:
@@ -242,7 +246,7 @@ class KnownModel(Record):
         files = {}
         for path in self.hashes:
             got = unfinished / path
-            files[path] = FileEntry(size=got.stat().st_size, sha256=hash_of(got))
+            files[path] = FileEntry(size=got.stat().st_size, sha256=sha256_of(got))
         manifest = Manifest(name=self.name, source=source, files=files)
         (unfinished / MANIFEST).write_text(manifest.model_dump_json(indent=2), encoding="utf-8")
         for path in (*files, MANIFEST):
@@ -290,19 +294,12 @@ def check_hash(
     path: Path, expected: Collection[str], *, problem: str, remedy: str, name: str = ""
 ) -> None:
     """Compare the SHA-256 of a file; a WeightsError says what the file is, and what to do."""
-    actual = hash_of(path)
+    actual = sha256_of(path)
     if actual not in expected:
         raise WeightsError(
             f"{name or path} is {problem}: its SHA-256 is {actual}, expected "
             f"{' or '.join(sorted(expected))}; {remedy}"
         )
-
-
-def hash_of(path: Path) -> str:
-    try:
-        return sha256_of(path)
-    except OSError as exc:
-        raise WeightsError(f"can't read {path}: {exc}") from exc
 
 
 def _hub_cache() -> Path:

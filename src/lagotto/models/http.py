@@ -7,7 +7,7 @@ import json
 import os
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -50,6 +50,15 @@ class RetryPolicy(Record):
         """Seconds to wait after `failures` failed tries."""
         longest: float = min(self.pause * 2.0 ** (failures - 1), self.longest_pause)
         return longest * random.uniform(0.5, 1.0)
+
+
+class IndexedItem(BaseModel):
+    """What an answer says of one text, by the index of the text in the request."""
+
+    index: int = Field(strict=True)
+
+
+Item = TypeVar("Item", bound=IndexedItem)
 
 
 class JsonService:
@@ -99,10 +108,12 @@ class JsonService:
                 f"{OPENAI_URL} needs a key; set OPENAI_API_KEY, or name another service with "
                 "OPENAI_BASE_URL"
             )
-        for failures in range(1, self._retry.tries + 1):
+        failures = 0
+        while True:
             try:
                 return await self._post_once(path, payload)
             except RetryableError as problem:
+                failures += 1
                 wait = problem.retry_after
                 if wait is None:
                     wait = self._retry.wait(failures)
@@ -113,7 +124,35 @@ class JsonService:
                         status=problem.status,
                     ) from problem.__cause__
             await asyncio.sleep(wait)
-        raise AssertionError("the last try returns or raises")
+
+    async def post_for_items(
+        self,
+        path: str,
+        payload: Mapping[str, Any],
+        read: Callable[[object], list[Item]],
+        *,
+        count: int,
+        least: int,
+        noun: str,
+    ) -> list[Item]:
+        """POST `count` texts; `read` finds items in the answer: `least` of them, none twice."""
+        answer = await self.post(path, payload)
+        try:
+            items = read(answer)
+        except ValidationError as exc:
+            first = exc.errors()[0]
+            field = ".".join(map(str, first["loc"])) or "answer"
+            raise self._failure(
+                f"the answer of {payload['model']} is not a list of {noun} ({field}: "
+                f"{first['msg']}): {json.dumps(answer)[:200]}"
+            ) from exc
+        indexes = {item.index for item in items}
+        if not least <= len(indexes) == len(items) or not indexes <= set(range(count)):
+            raise self._failure(
+                f"{payload['model']} got {count} texts and answered with {len(items)} {noun}, for "
+                f"the indexes {sorted(item.index for item in items)[:20]}"
+            )
+        return items
 
     async def close(self) -> None:
         """Close the connections; the next call opens new ones."""
@@ -199,41 +238,3 @@ def runs(costs: Sequence[int], *, room: int, most: int | None = None) -> Iterato
         used += cost
     if costs:
         yield range(start, len(costs))
-
-
-class IndexedItem(BaseModel):
-    """What an answer says of one text, by the index of the text in the request."""
-
-    index: int = Field(strict=True)
-
-
-Item = TypeVar("Item", bound=IndexedItem)
-
-
-def read_items(
-    answer: object,
-    read: Callable[[], list[Item]],
-    *,
-    count: int,
-    least: int,
-    noun: str,
-    model: str,
-    failure: type[LagottoError],
-) -> list[Item]:
-    """The items that `read` finds in `answer`: `least` of the `count` texts, none of them twice."""
-    try:
-        items = read()
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "answer"
-        raise failure(
-            f"the answer of {model} is not a list of {noun} ({field}: {first['msg']}): "
-            f"{json.dumps(answer)[:200]}"
-        ) from exc
-    indexes = {item.index for item in items}
-    if not least <= len(indexes) == len(items) or not indexes <= set(range(count)):
-        raise failure(
-            f"{model} got {count} texts and answered with {len(items)} {noun}, for the indexes "
-            f"{sorted(item.index for item in items)[:20]}"
-        )
-    return items

@@ -64,8 +64,8 @@ class ModelThreads:
         """Start `work` beside other work; what fails there fails again where it is needed."""
         self._pool().submit(work)
 
-    async def run(self, work: Callable[[*Arguments], T], *args: *Arguments) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool(), work, *args)
+    def run(self, work: Callable[[*Arguments], T], *args: *Arguments) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(self._pool(), work, *args)
 
     async def run_all(self, batches: Iterable[T], work: Callable[[T], None]) -> None:
         """Run `work` on every batch, in order, as many at a time as there are threads."""

@@ -12,7 +12,7 @@ from lagotto._internal.concurrency import run_all
 from lagotto._internal.registry import parse_settings
 from lagotto.documents import Record, in_context, storable
 from lagotto.errors import ConfigError, RerankError
-from lagotto.models.http import IndexedItem, JsonService, RetryPolicy, read_items
+from lagotto.models.http import IndexedItem, JsonService, RetryPolicy
 from lagotto.rerankers.base import LOGIT, UNIT, Candidate, Judgement, ScoreScale, Verdict
 
 CONNECTIONS = 4
@@ -96,13 +96,26 @@ class ApiReranker:
             some = texts[start : start + most]
             body = {"model": self.model, "query": query, key: some, "top_n": top_n}
             extra = {"truncate": True} if key == "texts" else {}
-            answer = await self._service.post("/rerank", {**body, **extra})
-            batch_scores = _read_scores(answer, count=len(some), scale=self.scale, model=self.model)
-            for index, score in batch_scores.items():
-                scores[start + index] = score
+            items = await self._service.post_for_items(
+                "/rerank", body | extra, _read_items, count=len(some), least=1, noun="scores"
+            )
+            for item in items:
+                scores[start + item.index] = self._on_scale(item.score)
 
         await run_all(range(0, len(texts), most), request, workers=CONNECTIONS)
         return scores
+
+    def _on_scale(self, score: float) -> float:
+        """The score, which may be outside the scale by a rounding error and no more."""
+        low, high = self.scale.low, self.scale.high
+        if self.scale.logit:
+            return score
+        if not low - ROUNDING <= score <= high + ROUNDING:
+            raise RerankError(
+                f"{self.model} returned the score {score:g}, outside its scale of {low:g} to "
+                f"{high:g}; if its scores are log-odds, write api:{self.model}?scale=logit"
+            )
+        return min(high, max(low, score))
 
 
 class _NameSettings(Record):
@@ -140,30 +153,7 @@ class _Item(IndexedItem):
 _ITEMS = TypeAdapter(list[_Item])
 
 
-def _read_scores(answer: object, *, count: int, scale: ScoreScale, model: str) -> dict[int, float]:
-    """Read the scores in `answer`, by the indexes of their texts.
-
-    They are listed under `results`, under `data`, or at the top level. RerankError unless there is
-    a score for one of the `count` texts or more, at most one for each of them, all of them finite
-    and on the scale.
-    """
-    results = answer.get("results", answer.get("data")) if isinstance(answer, dict) else answer
-    items = read_items(
-        answer,
-        lambda: _ITEMS.validate_python(results),
-        count=count,
-        least=1,
-        noun="scores",
-        model=model,
-        failure=RerankError,
-    )
-    for item in items:
-        if scale.logit:
-            continue
-        if not scale.low - ROUNDING <= item.score <= scale.high + ROUNDING:
-            raise RerankError(
-                f"{model} returned the score {item.score:g}, outside its scale of {scale.low:g} to "
-                f"{scale.high:g}; if its scores are log-odds, write api:{model}?scale=logit"
-            )
-        item.score = min(scale.high, max(scale.low, item.score))
-    return {item.index: item.score for item in items}
+def _read_items(answer: object) -> list[_Item]:
+    """The items, which are listed under `results`, under `data`, or at the top level."""
+    listed = answer.get("results", answer.get("data")) if isinstance(answer, dict) else answer
+    return _ITEMS.validate_python(listed)

@@ -28,7 +28,7 @@ RERANKERS: Registry[RerankerFactory | WithEmbedder] = Registry(
     "reranker",
     group="lagotto.rerankers",
     builtin={
-        **dict.fromkeys(CROSS_ENCODERS, "lagotto.rerankers.cross_encoder:FACTORIES"),
+        **dict.fromkeys(CROSS_ENCODERS, "lagotto.rerankers.cross_encoder:MODELS"),
         "auto": "lagotto.rerankers.cross_encoder:auto",
         "cached": "lagotto.rerankers.wrappers:from_name",
         "score": "lagotto.rerankers.lexical:threshold",
@@ -225,15 +225,10 @@ def create_reranker(spec: str | Reranker, *, embedder: object = None) -> Reranke
     return factory.make(rest, embedder) if isinstance(factory, WithEmbedder) else factory(rest)
 
 
-def without_parameters(name: str, make: Callable[[], Reranker]) -> RerankerFactory:
-    """The factory of a reranker that has no parameters; ConfigError if it is given some."""
-
-    def create(parameters: str) -> Reranker:
-        if parameters:
-            raise ConfigError(f'{name} takes no parameters, got "{parameters}"; write {name}')
-        return make()
-
-    return create
+def refuse_parameters(name: str, parameters: str) -> None:
+    """Raise ConfigError if a reranker that has no parameters is given some."""
+    if parameters:
+        raise ConfigError(f'{name} takes no parameters, got "{parameters}"; write {name}')
 
 
 class RerankResult(Record):

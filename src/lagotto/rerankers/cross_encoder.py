@@ -6,11 +6,10 @@ model are those of the whole batch, so a score would depend on the pairs beside 
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -37,11 +36,10 @@ from lagotto.rerankers.base import (
     LOGIT,
     Candidate,
     Judgement,
-    RerankerFactory,
     ScoreScale,
     Verdict,
     in_time,
-    without_parameters,
+    refuse_parameters,
 )
 from lagotto.terms.languages import alphabet_share
 
@@ -101,9 +99,11 @@ class CrossEncoderReranker:
         self.config = config
         self.scale: ScoreScale = BLENDED if blend else LOGIT
         self.id = f"{config.name}#{config.version}?max_tokens={config.max_tokens}"
-        self._files = files
         self._threads = ModelThreads("rerank", threads)
-        self._loaded = Lazy(self._load)
+        self._tokenizer = Lazy(lambda: load_tokenizer(files(TOKENIZER), unusable=RerankError))
+        self._session = Lazy(
+            lambda: OnnxSession(files(config.model_file), unusable=RerankError, failed=RerankError)
+        )
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         if not candidates:
@@ -113,40 +113,35 @@ class CrossEncoderReranker:
             note = f"{self.config.name} was trained on {languages} only, the fused order stands"
             return Judgement(None, (note,))
         pairs = await self._threads.run(self._pairs, storable(query), candidates)
-        scores: dict[int, float] = {}
+        scores: list[list[float]] = [[] for _ in candidates]
 
-        def score(number: int) -> None:
-            scores[number] = self._score(pairs[number][1])
+        def score(pair: tuple[int, Encoding]) -> None:
+            scores[pair[0]].append(self._score(pair[1]))
 
-        await self._threads.run_all(in_time(range(len(pairs))), score)
-        best = [-math.inf] * len(candidates)
-        late = set()
-        for number, (index, _) in enumerate(pairs):
-            if number in scores:
-                best[index] = max(best[index], scores[number])
-            else:  # there was no time for all windows of the passage
-                late.add(index)
-        return Judgement(
-            [None if index in late else Verdict(score) for index, score in enumerate(best)],
-            unjudged=frozenset(late),
-        )
+        await self._threads.run_all(in_time(pairs), score)
+        windows = Counter(index for index, _ in pairs)
+        # for these there was no time to read all windows
+        late = {index for index, own in enumerate(scores) if len(own) < windows[index]}
+        verdicts = [
+            None if index in late else Verdict(max(own)) for index, own in enumerate(scores)
+        ]
+        return Judgement(verdicts, unjudged=frozenset(late))
 
     async def close(self) -> None:
-        self._loaded.drop()
+        self._tokenizer.drop()
+        self._session.drop()
         await self._threads.close()
 
     @native_panics("the tokenizer of the cross-encoder", RerankError)
     def _pairs(self, query: str, candidates: Sequence[Candidate]) -> list[tuple[int, Encoding]]:
         """The query with each passage, or the best windows of it, by the index of the candidate."""
-        tokenizer, _ = self._loaded()
+        tokenizer = self._tokenizer()
         room = self.config.max_tokens - tokenizer.num_special_tokens_to_add(True)
         (question,) = tokenizer.encode_batch([query], add_special_tokens=False)
         question.truncate(room // 2)  # at most half of a pair
         room -= len(question)
-        texts = [
-            storable(in_context(one.title, one.text, context=one.context)) for one in candidates
-        ]
-        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+        texts = [in_context(one.title, one.text, context=one.context) for one in candidates]
+        encodings = tokenizer.encode_batch([*map(storable, texts)], add_special_tokens=False)
         pairs = []
         for index, (one, encoding) in enumerate(zip(candidates, encodings, strict=True)):
             read = [encoding]
@@ -158,8 +153,7 @@ class CrossEncoderReranker:
         return pairs
 
     def _score(self, encoding: Encoding) -> float:
-        _, session = self._loaded()
-        output, _ = session.run([encoding])
+        output, _ = self._session().run([encoding])
         logits = output.astype(np.float64).reshape(-1)
         if len(logits) > 2 or not np.isfinite(logits).all():
             raise RerankError(
@@ -167,11 +161,6 @@ class CrossEncoderReranker:
                 "not finite; use a cross-encoder with one or two finite outputs"
             )
         return float(logits[-1] - (logits[0] if len(logits) == 2 else 0.0))
-
-    def _load(self) -> tuple[Tokenizer, OnnxSession]:
-        tokenizer = load_tokenizer(self._files(TOKENIZER), unusable=RerankError)
-        model = self._files(self.config.model_file)
-        return tokenizer, OnnxSession(model, unusable=RerankError, failed=RerankError)
 
 
 def _windows(
@@ -282,17 +271,25 @@ class CrossEncoderModel(KnownModel):
     described: ClassVar[frozenset[str]] = frozenset({"max_tokens", "alphabets"})
     config: CrossEncoderConfig
 
-    def create(self, *, blend: bool = True, max_tokens: int | None = None) -> CrossEncoderReranker:
-        """Create the reranker from files that are there; they are verified when they are read."""
+    def __call__(self, parameters: str = "") -> CrossEncoderReranker:
+        """Create the reranker from files that are there; they are verified when they are read.
+
+        Without them WeightsError names the command that fetches them.
+        """
+        name, settings = parse_settings(self.name, parameters, _KnownSettings)
+        if name:
+            raise ConfigError(
+                f'"{self.name}:{name}": {self.name} takes no folder; write cross-encoder:{name} '
+                "for a model of your own"
+            )
         folder = self.find()
         changes = {
             "version": _version(folder, self.config.model_file),
-            "max_tokens": max_tokens or self.config.max_tokens,
+            "max_tokens": settings.max_tokens or self.config.max_tokens,
         }
         config = self.config.model_copy(update=changes)
-        return CrossEncoderReranker(
-            lambda path: self.verified(path, folder), config=config, blend=blend
-        )
+        files = partial(self.verified, folder=folder)
+        return CrossEncoderReranker(files, config=config, blend=settings.blend)
 
     async def run_once(self, folder: Path) -> None:
         reranker = CrossEncoderReranker(folder.joinpath, config=self.config)
@@ -366,20 +363,6 @@ MODELS: dict[str, CrossEncoderModel] = {
 }
 
 
-def from_table(name: str, settings: str = "") -> CrossEncoderReranker:
-    """Create a known model; WeightsError names the command that fetches it."""
-    rest, options = parse_settings(name, settings, _KnownSettings)
-    if rest:
-        raise ConfigError(
-            f'"{name}:{rest}": {name} takes no folder; write cross-encoder:{rest} for a model of '
-            "your own"
-        )
-    return MODELS[name].create(**options.model_dump())
-
-
-FACTORIES: Mapping[str, RerankerFactory] = {name: partial(from_table, name) for name in MODELS}
-
-
 class AutoReranker:
     """The first known cross-encoder on this machine that knows the language of the passages.
 
@@ -418,7 +401,7 @@ class AutoReranker:
     def _present(self) -> list[tuple[CrossEncoderModel, CrossEncoderReranker]]:
         present = {name: model for name, model in MODELS.items() if model.state() == "present"}
         for name in present.keys() - self._created:
-            self._created[name] = present[name].create()
+            self._created[name] = present[name]()
         return [(model, self._created[name]) for name, model in present.items()]
 
 
@@ -427,4 +410,6 @@ def _knows(model: CrossEncoderModel, query: str, language: str | None) -> bool:
     return has_language and alphabet_share(query, model.config.alphabets) >= 0.5
 
 
-auto = without_parameters("auto", AutoReranker)
+def auto(parameters: str) -> AutoReranker:
+    refuse_parameters("auto", parameters)
+    return AutoReranker()

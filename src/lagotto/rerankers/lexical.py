@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
@@ -22,11 +22,10 @@ from lagotto.rerankers.base import (
     UNIT,
     Candidate,
     Judgement,
-    Reranker,
     ScoreScale,
     Verdict,
     WithEmbedder,
-    without_parameters,
+    refuse_parameters,
 )
 from lagotto.terms import analyze, content_terms, query_terms
 from lagotto.terms.languages import alphabet_share
@@ -107,7 +106,7 @@ def idf_weights(matches: Sequence[Matches]) -> list[Numbers]:
 
 
 class LinearWeights(Record):
-    """The weights of a linear model: weighted sum plus `bias` is the log-odds of relevance."""
+    """A linear model: the weighted sum of features plus `bias` is the log-odds of relevance."""
 
     weights: dict[str, float]
     bias: float
@@ -116,9 +115,9 @@ class LinearWeights(Record):
     def id(self) -> str:
         return digest(self.model_dump())[:12]
 
-    def judgement(self, features: Numbers, names: Sequence[str]) -> Judgement:
-        row = np.array([self.weights[name] for name in names])
-        return Judgement(list(map(Verdict, (features @ row + self.bias).tolist())))
+    def log_odds(self, features: Numbers) -> list[float]:
+        """A score for each row of features, which are in the order of the weights."""
+        return list(map(float, features @ np.array([*self.weights.values()]) + self.bias))
 
 
 @cache
@@ -128,33 +127,41 @@ def learned_weights(name: str) -> LinearWeights:
     return LinearWeights.model_validate_json(file.read_text(encoding="utf-8"))
 
 
+Score = Callable[[str, Sequence[Candidate]], Awaitable[Sequence[float | None]]]
+"""Gives each candidate its score, or None to drop it."""
+
+
+@dataclass(frozen=True, slots=True)
 class LocalReranker:
-    """A reranker without resources: closing it does nothing."""
+    """A reranker without resources, which asks `score` if there are candidates."""
+
+    id: str
+    score: Score
+    scale: ScoreScale = LOGIT
+    reads_only_text: bool = False
+
+    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
+        scores = await self.score(query, candidates) if candidates else ()
+        return Judgement([None if score is None else Verdict(score) for score in scores])
 
     async def close(self) -> None: ...
 
 
-class LexicalReranker(LocalReranker):
-    """Scores passages by a weighted sum of the fused score and lexical features.
+def threaded(score: Callable[[str, Sequence[Candidate]], Sequence[float]]) -> Score:
+    return lambda query, candidates: in_thread(score, query, candidates)
+
+
+def lexical(parameters: str = "") -> LocalReranker:
+    """Create `lexical`: a weighted sum of the fused score and lexical features.
 
     The features are how many of the query's words a passage has, how close together, how often, and
     in the query's order. Words are weighted by their IDF among the candidates, so a verdict also
     depends on the other candidates. The weights were trained on scores of the default fusion.
     """
-
-    scale = LOGIT
-    reads_only_text = False
-
-    def __init__(self, weights: LinearWeights | None = None) -> None:
-        self._weights = weights or learned_weights("lexical")
-        self.id = f"lexical#{self._weights.id}"
-
-    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        features = await in_thread(lexical_features, query, candidates)
-        return self._weights.judgement(features, LEXICAL_FEATURES)
-
-
-lexical = without_parameters("lexical", LexicalReranker)
+    refuse_parameters("lexical", parameters)
+    weights = learned_weights("lexical")
+    score = threaded(lambda query, some: weights.log_odds(lexical_features(query, some)))
+    return LocalReranker(f"lexical#{weights.id}", score)
 
 
 def lexical_features(query: str, candidates: Sequence[Candidate]) -> Numbers:
@@ -195,52 +202,42 @@ def _best_window(offsets: Sequence[tuple[int, int]], shares: Sequence[float], le
     return best
 
 
-class MaxSimReranker(LocalReranker):
-    """Scores passages by lexical features, as `lexical` does, and by their token vectors.
+def _maxsim(parameters: str, embedder: object) -> LocalReranker:
+    """Create `maxsim`: lexical features, as `lexical` has them, and the tokens' vectors.
 
     The single vector of a passage blurs what its sentences say. Comparing tokens costs one run of
     the base's embedder per candidate (late interaction). `embedder` must be a TokenEmbedder, as the
     ONNX embedders are; the weights were trained with MiniLM. Its owner closes it, the reranker does
-    not. A query in an alphabet that the embedder was not trained on is scored by lexical features
-    alone.
+    not.
     """
-
-    scale = LOGIT
-    reads_only_text = False
-
-    def __init__(self, embedder: object, *, weights: LinearWeights | None = None) -> None:
-        if not isinstance(embedder, TokenEmbedder):
-            raise ConfigError(
-                f"maxsim needs an embedder with token vectors, but {type(embedder).__name__} has "
-                "none; use minilm or an onnx: embedder, or the reranker lexical"
-            )
-        self._embedder = embedder
-        self._weights = weights or learned_weights("maxsim")
-        self._lexical = LexicalReranker()
-
-    @property
-    def id(self) -> str:
-        model = self._embedder.info.model_id
-        return f"maxsim:{model}#{self._weights.id}/{self._lexical.id}"
-
-    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        if not candidates:
-            return Judgement([])
-        if alphabet_share(query, self._embedder.info.alphabets) < 0.5:
-            return await self._lexical.rerank(query, candidates)
-        texts = [in_context(one.title, one.text, context=one.context) for one in candidates]
-        try:
-            (of_query,) = await self._embedder.token_vectors([query], role="query")
-            passages = await self._embedder.token_vectors(texts, role="document")
-        except EmbeddingError as exc:
-            raise RerankError(f"maxsim can't compute token vectors: {exc}") from exc
-        features = await in_thread(maxsim_features, query, candidates, of_query, passages)
-        return self._weights.judgement(features, MAXSIM_FEATURES)
+    refuse_parameters("maxsim", parameters)
+    if not isinstance(embedder, TokenEmbedder):
+        raise ConfigError(
+            f"maxsim needs an embedder with token vectors, but {type(embedder).__name__} has "
+            "none; use minilm or an onnx: embedder, or the reranker lexical"
+        )
+    weights = learned_weights("maxsim")
+    name = f"maxsim:{embedder.info.model_id}#{weights.id}/{lexical().id}"
+    return LocalReranker(name, partial(maxsim_scores, embedder, weights))
 
 
-maxsim = WithEmbedder(
-    lambda rest, embedder: without_parameters("maxsim", partial(MaxSimReranker, embedder))(rest)
-)
+maxsim = WithEmbedder(_maxsim)
+
+
+async def maxsim_scores(
+    embedder: TokenEmbedder, weights: LinearWeights, query: str, candidates: Sequence[Candidate]
+) -> Sequence[float | None]:
+    """For a query in an alphabet that the embedder was not trained on, the scores of `lexical`."""
+    if alphabet_share(query, embedder.info.alphabets) < 0.5:
+        return await lexical().score(query, candidates)
+    texts = [in_context(one.title, one.text, context=one.context) for one in candidates]
+    try:
+        (of_query,) = await embedder.token_vectors([query], role="query")
+        passages = await embedder.token_vectors(texts, role="document")
+    except EmbeddingError as exc:
+        raise RerankError(f"maxsim can't compute token vectors: {exc}") from exc
+    features = await in_thread(maxsim_features, query, candidates, of_query, passages)
+    return weights.log_odds(features)
 
 
 def maxsim_features(
@@ -279,89 +276,58 @@ def _unit(vectors: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     return unit
 
 
-class OverlapReranker(LocalReranker):
-    """Scores a passage by the share of the query's words in its title and text.
+def overlap(parameters: str) -> LocalReranker:
+    """Create `overlap`: the share of the query's words in a passage's title and text.
 
-    Words are compared by their stems in the language of the passage, without stop words. With `idf`
-    words are weighted by their IDF among the candidates, so a verdict also depends on the other
-    candidates.
+    Words are compared by their stems in the language of the passage, without stop words.
+    `overlap:literal` orders passages by the words in their text as they are written: lower-cased
+    and split at blanks, and nothing else; passages keep the score that they had.
     """
-
-    scale = UNIT
-
-    def __init__(self, *, idf: bool = False) -> None:
-        self.idf = idf
-        self.id = "overlap-idf" if idf else "overlap"
-        self.reads_only_text = not idf
-
-    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        shares = await in_thread(self._shares, query, candidates) if candidates else []
-        return Judgement(list(map(Verdict, shares)))
-
-    def _shares(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
-        matches = match(query, candidates)
-        equal = [np.ones(len(one.words)) for one in matches]
-        weights = idf_weights(matches) if self.idf else equal
-        return [
-            float(weight[sorted(one.numbers)].sum() / weight.sum()) if len(weight) else 0.0
-            for one, weight in zip(matches, weights, strict=True)
-        ]
-
-
-class LiteralOverlapReranker(OverlapReranker):
-    """Orders passages by the share of the query's words in their text, as they are written.
-
-    Words are lower-cased and split at blanks, and nothing else; titles don't count. Passages keep
-    the score that they had.
-    """
-
-    scale = ScoreScale(order_only=True)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.id = "overlap:literal"
-
-    def _shares(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
-        query_words = set(query.lower().split(" "))
-        texts = (one.text.lower().split(" ") for one in with_checkpoints(candidates))
-        return [len(query_words.intersection(words)) / len(query_words) for words in texts]
-
-
-def overlap(parameters: str) -> Reranker:
-    """Create `overlap`: every word has the same weight; `overlap:literal` for words as written."""
     if parameters == "literal":
-        return LiteralOverlapReranker()
-    return without_parameters("overlap", OverlapReranker)(parameters)
-
-
-overlap_idf = without_parameters("overlap-idf", partial(OverlapReranker, idf=True))
-
-
-class ScoreReranker(LocalReranker):
-    """Drops candidates with a fused score below `minimum`; uses no model."""
-
-    scale = UNIT
-    reads_only_text = False
-
-    def __init__(self, minimum: float) -> None:
-        if not 0 <= minimum <= 1:
-            raise ConfigError(
-                f"score:{minimum:g} is out of range; fused scores are between 0 and 1"
-            )
-        self.minimum = minimum
-        self.id = f"score:{minimum!r}"
-
-    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        return Judgement(
-            [Verdict(one.score) if one.score >= self.minimum else None for one in candidates]
+        order = ScoreScale(order_only=True)
+        return LocalReranker(
+            "overlap:literal", threaded(literal_shares), order, reads_only_text=True
         )
+    refuse_parameters("overlap", parameters)
+    return LocalReranker("overlap", threaded(overlap_shares), UNIT, reads_only_text=True)
 
 
-def threshold(minimum: str) -> ScoreReranker:
+def overlap_idf(parameters: str) -> LocalReranker:
+    """Create `overlap-idf`, which weights words by their IDF among all candidates."""
+    refuse_parameters("overlap-idf", parameters)
+    return LocalReranker("overlap-idf", threaded(partial(overlap_shares, idf=True)), UNIT)
+
+
+def overlap_shares(
+    query: str, candidates: Sequence[Candidate], *, idf: bool = False
+) -> list[float]:
+    matches = match(query, candidates)
+    equal = [np.ones(len(one.words)) for one in matches]
+    weights = idf_weights(matches) if idf else equal
+    return [
+        float(weight[sorted(one.numbers)].sum() / weight.sum()) if len(weight) else 0.0
+        for one, weight in zip(matches, weights, strict=True)
+    ]
+
+
+def literal_shares(query: str, candidates: Sequence[Candidate]) -> list[float]:
+    query_words = set(query.lower().split(" "))
+    texts = (one.text.lower().split(" ") for one in with_checkpoints(candidates))
+    return [len(query_words.intersection(words)) / len(query_words) for words in texts]
+
+
+def threshold(parameters: str) -> LocalReranker:
+    """Create `score:MIN`: drops candidates with a fused score below it; uses no model."""
     try:
-        least = float(minimum)
+        minimum = float(parameters)
     except ValueError as exc:
         raise ConfigError(
-            f'score needs a number from 0 to 1, got "{minimum}"; write score:0.1'
+            f'score needs a number from 0 to 1, got "{parameters}"; write score:0.1'
         ) from exc
-    return ScoreReranker(least)
+    if not 0 <= minimum <= 1:
+        raise ConfigError(f"score:{minimum:g} is out of range; fused scores are between 0 and 1")
+
+    async def score(_: str, candidates: Sequence[Candidate]) -> list[float | None]:
+        return [one.score if one.score >= minimum else None for one in candidates]
+
+    return LocalReranker(f"score:{minimum!r}", score, UNIT)

@@ -35,7 +35,6 @@ _LAST_WORD = re.compile(r"\s\S{0,80}\Z")
 class Rubric:
     """The scoring rules, the fields of a verdict, and about how many tokens a verdict takes."""
 
-    name: str
     scale: ScoreScale
     rules: str
     fields: Mapping[str, str]
@@ -58,10 +57,12 @@ def _object(properties: dict[str, object]) -> dict[str, object]:
     }
 
 
-RUBRIC100 = Rubric(
-    name="rubric100",
-    scale=ScoreScale(high=100),
-    rules="""\
+RubricName = Literal["rubric100", "score10"]
+
+RUBRICS: Mapping[RubricName, Rubric] = {
+    "rubric100": Rubric(
+        scale=ScoreScale(high=100),
+        rules="""\
 relevance_score is a whole number from 0 to 100:
 100: answers the query directly, with explicit evidence
 70: highly relevant, but only a partial answer
@@ -75,24 +76,21 @@ Answer with JSON only, in this form:
 {"results": [{"id": "<id>", "relevance_score": <number>, "answerability": <true or false>, \
 "key_evidence": "<quotation>"}]}\
 """,
-    fields={"relevance_score": "integer", "answerability": "boolean", "key_evidence": "string"},
-    answer_tokens=100,
-)
-
-SCORE10 = Rubric(
-    name="score10",
-    scale=ScoreScale(high=10),
-    rules="""\
+        fields={"relevance_score": "integer", "answerability": "boolean", "key_evidence": "string"},
+        answer_tokens=100,
+    ),
+    "score10": Rubric(
+        scale=ScoreScale(high=10),
+        rules="""\
 score is a number from 0 to 10: 10 if the passage answers the query fully, 0 if it has nothing to \
 do with it.
 Answer with JSON only, in this form:
 {"results": [{"id": "<id>", "score": <number>}]}\
 """,
-    fields={"score": "number"},
-    answer_tokens=30,
-)
-
-RUBRICS = {rubric.name: rubric for rubric in (RUBRIC100, SCORE10)}
+        fields={"score": "number"},
+        answer_tokens=30,
+    ),
+}
 
 SYSTEM = """\
 You judge how well passages from documents answer a search query. Judge every passage on its own, \
@@ -308,8 +306,6 @@ OPTIONAL = ("temperature", "seed", "max_tokens")
 FORMATS = ("json_schema", "json_object")
 """Response formats that enforce JSON, the stricter one first."""
 
-RubricName = Literal["rubric100", "score10"]
-
 ATTEMPTS = 3
 """Attempts to get a valid verdict on every candidate."""
 
@@ -456,8 +452,6 @@ class LlmReranker:
 
     def _batches(self, query: str, candidates: Sequence[Candidate]) -> Iterator[range]:
         """Group consecutive candidates, as many as the context allows."""
-        if self.config.one_by_one:
-            return runs([0] * len(candidates), room=-1)
         empty = self._prompt(query, [], 0).messages
         overhead = sum(self._tokenizer.count([message["content"] for message in empty]))
         limit = self.config.max_text_chars
@@ -466,7 +460,7 @@ class LlmReranker:
         ]
         costs = [count + self._rubric.answer_tokens for count in self._tokenizer.count(frames)]
         room = self.config.context_tokens - self.config.thinking_tokens - overhead
-        return runs(costs, room=room)
+        return runs(costs, room=room, most=1 if self.config.one_by_one else None)
 
 
 class _NameSettings(Record):

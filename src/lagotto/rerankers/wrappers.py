@@ -21,7 +21,6 @@ from lagotto.rerankers.base import (
     Candidate,
     Judgement,
     Reranker,
-    ScoreScale,
     Verdict,
     WithEmbedder,
     create_reranker,
@@ -40,14 +39,8 @@ class _WrappedReranker:
 
     def __init__(self, inner: Reranker) -> None:
         self.inner = inner
-
-    @property
-    def scale(self) -> ScoreScale:
-        return self.inner.scale
-
-    @property
-    def stops_in_time(self) -> bool:
-        return stops_in_time(self.inner)
+        self.scale = inner.scale
+        self.stops_in_time = stops_in_time(inner)
 
     async def close(self) -> None:
         await self.inner.close()
@@ -175,19 +168,13 @@ class FallbackReranker:
     def __init__(self, first: Reranker, *others: Reranker) -> None:
         self.rerankers = (first, *others)
         self.reads_only_text = all(reranker.reads_only_text for reranker in self.rerankers)
+        self.stops_in_time = all(map(stops_in_time, self.rerankers))
+        shared = all(reranker.scale == first.scale for reranker in others)
+        self.scale = first.scale if shared else UNIT
 
     @property
     def id(self) -> str:
         return f"fallback({', '.join(reranker.id for reranker in self.rerankers)})"
-
-    @property
-    def scale(self) -> ScoreScale:
-        scales = {reranker.scale for reranker in self.rerankers}
-        return scales.pop() if len(scales) == 1 else UNIT
-
-    @property
-    def stops_in_time(self) -> bool:
-        return all(map(stops_in_time, self.rerankers))
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         notes: list[str] = []
@@ -244,15 +231,12 @@ class BlendedReranker(_WrappedReranker):
         if not 0 <= weight <= 1:
             raise ConfigError(f"weight is {weight}; it must be between 0 and 1")
         super().__init__(inner)
+        self.scale = UNIT
         self.weight = weight
 
     @property
     def id(self) -> str:
         return f"blended({self.inner.id}, {self.weight!r})"
-
-    @property
-    def scale(self) -> ScoreScale:
-        return UNIT
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         judgement = await self.inner.rerank(query, candidates)

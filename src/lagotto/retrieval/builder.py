@@ -8,7 +8,6 @@ from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError
 from lagotto.rerankers import Reranker
 from lagotto.rerankers.api import ApiReranker
-from lagotto.rerankers.lexical import LiteralOverlapReranker
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.base import SearchableStore
@@ -46,7 +45,7 @@ class RetrieverBuilder:
 
     def simple_reranker(self) -> Self:
         """Rerank by the share of the query's words that a passage has, as written."""
-        return self.reranker(LiteralOverlapReranker())
+        return self.reranker("overlap:literal")
 
     def api_reranker(self, base_url: str, *, model: str, api_key: str | None = None) -> Self:
         """Rerank with a service: POST {base_url}/rerank."""

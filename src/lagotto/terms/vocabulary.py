@@ -321,11 +321,7 @@ class FeaturePostings:
 
     def having(self, features: Keys) -> Ids:
         """The terms with any of the features, once per feature."""
-        positions = np.searchsorted(self.keys, features)
-        known = [
-            index
-            for index, feature in zip(positions, features, strict=True)
-            if index < len(self.keys) and self.keys[index] == feature
-        ]
-        lists = [self.ids[self.starts[index] : self.starts[index + 1]] for index in known]
-        return np.concatenate(lists) if lists else np.empty(0, dtype=np.int32)
+        starts = self.starts[np.searchsorted(self.keys, features)]
+        ends = self.starts[np.searchsorted(self.keys, features, side="right")]
+        lists = [self.ids[start:end] for start, end in zip(starts, ends, strict=True)]
+        return np.concatenate([self.ids[:0], *lists])

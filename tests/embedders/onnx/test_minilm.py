@@ -16,11 +16,9 @@ from lagotto.embedders.onnx import (
     CONFIG,
     INT8_MODEL,
     MINILM,
+    MINILM_INT8,
     OnnxEmbedder,
     default_embedder,
-    minilm,
-    minilm_files,
-    minilm_int8,
 )
 from lagotto.errors import WeightsError
 from lagotto.testing.embedders import TEXTS, EmbedderContract
@@ -44,7 +42,8 @@ FILES = ("tokenizer.json", "onnx/model.onnx", "onnx/model.onnx_data")
 
 @pytest.fixture(scope="module")
 def full() -> Iterator[OnnxEmbedder]:
-    embedder = minilm()
+    embedder = MINILM()
+    assert isinstance(embedder, OnnxEmbedder)
     yield embedder
     asyncio.run(embedder.close())
 
@@ -60,7 +59,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def int8(cache: Path) -> Iterator[OnnxEmbedder]:
-    embedder = minilm_int8()
+    embedder = MINILM_INT8()
+    assert isinstance(embedder, OnnxEmbedder)
     yield embedder
     asyncio.run(embedder.close())
 
@@ -96,7 +96,7 @@ async def test_published_similarities(full: OnnxEmbedder) -> None:
 
 async def test_another_pooling_would_not_give_the_published_similarities() -> None:
     config = CONFIG.model_copy(update={"pooling": "cls"})
-    embedder = OnnxEmbedder(minilm_files(), config=config)
+    embedder = OnnxEmbedder(MINILM.verified, config=config)
     found = await similarities(embedder)
     await embedder.close()
     assert abs(found - SIMILARITIES).max() > 10 * ROUNDING
@@ -135,7 +135,7 @@ async def test_the_8_bit_model_is_made_once(int8: OnnxEmbedder, cache: Path) -> 
     await int8.embed(["x"], role="query")
     (made,) = files(cache)
     before = made.stat()
-    again = minilm_int8()
+    again = MINILM_INT8()
     await again.embed(["x"], role="query")
     await again.close()
     assert files(cache) == [made]
@@ -149,7 +149,7 @@ async def test_a_damaged_8_bit_model_is_made_again(int8: OnnxEmbedder, cache: Pa
     with made.open("r+b") as file:
         file.seek(-100, os.SEEK_END)
         file.write(b"\0" * 100)
-    again = minilm_int8()
+    again = MINILM_INT8()
     np.testing.assert_array_equal(await again.embed(TEXTS, role="document"), expected)
     await again.close()
     assert files(cache) == [made]
@@ -159,7 +159,7 @@ async def test_without_the_extra_package(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("LAGOTTO_CACHE", str(tmp_path / "empty"))
     monkeypatch.setenv("LAGOTTO_MINILM", str(CARRIER))
     monkeypatch.setitem(sys.modules, "onnx", None)
-    embedder = minilm_int8()
+    embedder = MINILM_INT8()
     with pytest.raises(WeightsError, match=r"pip install lagotto\[int8\]"):
         await embedder.embed(["x"], role="query")
     await embedder.close()
@@ -191,7 +191,7 @@ class TestOwnDistribution:
     ) -> None:
         assert MINILM.find() == package
         assert default_embedder() == "minilm-int8"
-        shipped = minilm_int8()
+        shipped = MINILM_INT8()
         found = await shipped.embed(TEXTS, role="document")
         np.testing.assert_array_equal(found, await int8.embed(TEXTS, role="document"))
         await shipped.close()
@@ -199,7 +199,7 @@ class TestOwnDistribution:
     async def test_another_8_bit_model_is_refused(self, package: Path) -> None:
         with (package / INT8_MODEL).open("ab") as file:
             file.write(b"x")
-        changed = minilm_int8()
+        changed = MINILM_INT8()
         with pytest.raises(WeightsError, match=r"model_int8.onnx is not a published file"):
             await changed.embed(["x"], role="query")
         await changed.close()
@@ -237,7 +237,7 @@ async def test_a_cache_that_can_not_be_written(
     monkeypatch.setenv("LAGOTTO_MINILM", str(CARRIER))
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("LAGOTTO_CACHE", str(tmp_path / "file"))
-    embedder = minilm_int8()
+    embedder = MINILM_INT8()
     with pytest.raises(WeightsError, match="set LAGOTTO_CACHE"):
         await embedder.embed(["x"], role="query")
     await embedder.close()
@@ -251,7 +251,7 @@ async def test_changed_weights_are_refused(tmp_path: Path) -> None:
         first = file.read(1)[0]
         file.seek(0)
         file.write(bytes([first ^ 1]))
-    embedder = minilm(str(tmp_path))
+    embedder = MINILM(str(tmp_path))
     assert embedder.tokenizer.count(["fine"]) == [1]
     with pytest.raises(WeightsError, match=r"model\.onnx_data is not a published file"):
         await embedder.embed(["x"], role="query")

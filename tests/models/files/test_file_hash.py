@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lagotto.errors import WeightsError
 from lagotto.models import files
 from lagotto.models.files import sha256_of
 
@@ -73,5 +74,5 @@ def test_a_damaged_or_unwritable_cache_does_no_harm(tmp_path: Path, cache: Path)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(WeightsError, match="can't read"):
         sha256_of(tmp_path / "model")

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from lagotto.rerankers.base import Candidate
 from lagotto.rerankers.llm import (
-    RUBRIC100,
     RUBRICS,
-    SCORE10,
     LlmConfig,
     Prompt,
+    RubricName,
     build_prompt,
     trimmed,
 )
@@ -112,7 +111,7 @@ def test_long_passages_are_trimmed() -> None:
 
 
 @pytest.mark.parametrize("name", RUBRICS)
-def test_schemas_are_strict(name: str) -> None:
+def test_schemas_are_strict(name: RubricName) -> None:
     def check(schema: object) -> None:
         if isinstance(schema, dict):
             if schema.get("type") == "object":
@@ -128,17 +127,18 @@ def test_schemas_are_strict(name: str) -> None:
 def test_schema_of_an_answer() -> None:
     """What services hold the model to: an object per passage, with all fields and no others."""
     evidence = {"answerability": "boolean", "key_evidence": "string"}
-    for rubric, fields in (
-        (RUBRIC100, {"id": "string", "relevance_score": "integer", **evidence}),
-        (SCORE10, {"id": "string", "score": "number"}),
-    ):
+    forms: dict[RubricName, dict[str, str]] = {
+        "rubric100": {"id": "string", "relevance_score": "integer", **evidence},
+        "score10": {"id": "string", "score": "number"},
+    }
+    for name, fields in forms.items():
         item = {
             "type": "object",
             "properties": {name: {"type": kind} for name, kind in fields.items()},
             "required": list(fields),
             "additionalProperties": False,
         }
-        assert rubric.schema == {
+        assert RUBRICS[name].schema == {
             "type": "object",
             "properties": {"results": {"type": "array", "items": item}},
             "required": ["results"],

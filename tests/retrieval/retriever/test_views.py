@@ -14,30 +14,30 @@ import pytest
 
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document, Page
-from lagotto.errors import ConfigError, DegradedError, RerankError
+from lagotto.errors import ConfigError, DegradedError
 from lagotto.filters import Filter
 from lagotto.prefs import Preferences, RetrievalPrefs
-from lagotto.rerankers import RERANKERS, Candidate, Judgement, create_reranker
-from lagotto.rerankers.lexical import OverlapReranker
+from lagotto.rerankers import RERANKERS, UNIT, BlendedReranker, Candidate, create_reranker
+from lagotto.rerankers.lexical import LocalReranker, overlap_shares
 from lagotto.retrieval import explain
 from lagotto.stores.base import HybridHits, HybridQuery
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.bases import base_of
 from tests.counting import CountingEmbedder
+from tests.rerankers.doubles import Scripted
 
 VIEWS = ("retrieve", "search", "context")
 UNTOLD = {"timing_ms", "trace_id", "params"}
 """What differs between two equal searches, or repeats the settings."""
 
 
-class SlowReranker(OverlapReranker):
-    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        await asyncio.sleep(0.2)
-        return await super().rerank(query, candidates)
+async def slow_shares(query: str, candidates: Sequence[Candidate]) -> list[float]:
+    await asyncio.sleep(0.2)
+    return overlap_shares(query, candidates)
 
 
-RERANKERS.register("slow-overlap", lambda _: SlowReranker())
+RERANKERS.register("slow-overlap", lambda _: LocalReranker("overlap", slow_shares, UNIT))
 
 
 def leaves(kind: type[Preferences] = RetrievalPrefs, path: str = "") -> list[str]:
@@ -378,7 +378,7 @@ async def test_stages_add_up_to_the_total(
     clock: Clock, view: str, settings: dict[str, Any]
 ) -> None:
     """Whatever the embedder, the reranker and the store take is part of a stage."""
-    embedder, reranker = HashEmbedder(), create_reranker("overlap")
+    embedder, reranker = HashEmbedder(), BlendedReranker(create_reranker("overlap"))
     store = SlowStore(clock)
     base = AsyncKnowledgeBase(store, embedder=embedder, chunker="recursive:16/0", reranker=reranker)
     async with base:
@@ -476,11 +476,8 @@ class TestRerankedBundle:
         assert min(scores) >= 0.5
 
     async def test_a_failed_reranker_leaves_the_fused_order(self) -> None:
-        class Broken(OverlapReranker):
-            async def rerank(self, query: str, candidates: Any) -> Any:
-                raise RerankError("no model today")
-
-        async with base_of(*corpus(), embedder=HashEmbedder(), reranker=Broken()) as base:
+        broken = Scripted(failure="no model today")
+        async with base_of(*corpus(), embedder=HashEmbedder(), reranker=broken) as base:
             plain_bundle = await base.search("truffle oak", rerank={"enabled": False})
             bundle = await base.search("truffle oak")
             assert bundle.candidates == plain_bundle.candidates
