@@ -55,7 +55,7 @@ def ingest(
         with resumable(meter), open_base(base, making) as kb:
             report = run(kb, meter)
         if as_json:
-            print_json(report.model_dump(mode="json"))
+            print_json(report)
         else:
             print_counts(report)
         for file in report.skipped.files if verbose else ():
