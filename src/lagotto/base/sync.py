@@ -6,6 +6,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,20 +18,22 @@ from lagotto.readers import ReadFailure, ReadOptions, Source
 from lagotto.stores.base import SourceDocument, SourceFile, SourceFiles, Store
 
 
+@dataclass(frozen=True, slots=True)
 class PathMetadata:
     """The metadata of the paths of a collection: what `add` and `sync` were given for them."""
 
-    def __init__(self, stored: Mapping[str, Metadata]) -> None:
-        self._by_path = dict(stored)
+    by_path: Mapping[str, Metadata]
 
     @classmethod
     async def load(
-        cls, files: SourceFiles, paths: Sequence[str | Path], options: ReadOptions
+        cls, files: SourceFiles, paths: Iterable[str | Path | Source], options: ReadOptions
     ) -> PathMetadata:
         """What is stored, with that of `options` for `paths`, which is stored from now on."""
         stored = await files.path_metadata(options.collection)
         changed = {}
         for path in paths if options.metadata else ():
+            if isinstance(path, Source):
+                continue
             name = str(path) if is_web_address(path) else str(*_resolved([path]))
             merged = {**stored.get(name, {}), **options.metadata}
             if merged != stored.get(name):
@@ -44,7 +47,7 @@ class PathMetadata:
         above = () if is_web_address(source) else reversed(Path(source).parents)
         metadata: dict[str, Any] = {}
         for name in (*map(str, above), source):
-            metadata |= self._by_path.get(name, {})
+            metadata |= self.by_path.get(name, {})
         return metadata
 
     def applied(
