@@ -267,13 +267,12 @@ class AsyncKnowledgeBase(AsyncBase):
         the same content is in `folders` now, and the metadata given for the old path goes with it.
         """
         from lagotto.base.ingest import NAMED, read_options
-        from lagotto.base.sync import FolderSync, PathMetadata
+        from lagotto.base.sync import FolderSync
         from lagotto.readers import load
 
         options = read_options(collection, language, metadata, columns, id_from)
         ingest = await self._ingest(progress)
-        path_metadata = await PathMetadata.load(self.store.source_files, folders, options)
-        state = FolderSync(self.store, options=options, metadata=path_metadata, checksum=checksum)
+        state = FolderSync(self.store, folders, options, checksum=checksum, moved=moved)
         await state.start()
         loading = load(
             folders,
@@ -286,9 +285,9 @@ class AsyncKnowledgeBase(AsyncBase):
         )
         loading.source_by_id.update(state.sources)
         await in_thread(loading.find_files)  # what it finds wrong is a failure in the report
-        report = await ingest.run(path_metadata.applied(loading), loading=loading)
+        report = await ingest.run(state.metadata.applied(loading), loading=loading)
         gone, unchanged, notes = await state.finish(
-            folders, read=loading.complete, seen=ingest.seen, failures=report.failures, moved=moved
+            read=loading.complete, seen=ingest.seen, failures=report.failures
         )
         removed = await self.remove(*gone, collection=collection) if gone else []
         lost = tuple(dict.fromkeys(state.sources[name] for name in removed))[:NAMED]
