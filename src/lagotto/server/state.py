@@ -61,8 +61,7 @@ class ServerState:
 
     def scoped_to(self, access: Access, http: HttpRequest) -> ScopedBase:
         """The base as the caller of a request sees it, whose searches are counted."""
-        observe = partial(self._observe, http)
-        return ScopedBase(self.base, access, settings=self.settings, observe=observe)
+        return ScopedBase(self.base, access, self.settings, partial(self._observe, http))
 
     async def embedder(self) -> Embedder:
         await self.base.prepare()
