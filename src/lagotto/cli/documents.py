@@ -13,15 +13,9 @@ import typer
 
 from lagotto._internal.display import counted
 from lagotto._internal.registry import did_you_mean
+from lagotto.cli import options
 from lagotto.cli.connect import open_existing
-from lagotto.cli.options import (
-    FILTERS,
-    IN_COLLECTION,
-    BaseOptions,
-    argument,
-    option,
-    parse_filters,
-)
+from lagotto.cli.options import BaseOptions, argument, option, parse_filters
 from lagotto.cli.output import UNLISTED, from_here, one_line, printable, say, stdout
 from lagotto.errors import ConfigError
 
@@ -54,8 +48,8 @@ def _raise_unknown(kb: KnowledgeBase, name: str, collection: str | None) -> NoRe
 
 def list_documents(
     base: BaseOptions,
-    collection: str | None = IN_COLLECTION,
-    filters: list[str] | None = FILTERS,
+    collection: str | None = options.IN_COLLECTION,
+    filters: list[str] | None = options.FILTERS,
 ) -> Iterator[object]:
     """List documents by path."""
     with open_existing(base) as kb:
@@ -88,7 +82,7 @@ def show(
     name: str = argument(
         "An id or its beginning, a path, a title, or a citation key.", metavar="DOCUMENT"
     ),
-    collection: str | None = IN_COLLECTION,
+    collection: str | None = options.IN_COLLECTION,
     chunks: bool = option("Show the chunks instead of the text.", default=False),
 ) -> Iterator[object]:
     """Show a document or a cited passage. The fields of a document, and its text or chunks."""
@@ -135,8 +129,8 @@ def remove(
     names: list[str] | None = argument(
         "Ids or their beginnings, paths, titles.", metavar="DOCUMENT", default=None
     ),
-    collection: str | None = IN_COLLECTION,
-    filters: list[str] | None = FILTERS,
+    collection: str | None = options.IN_COLLECTION,
+    filters: list[str] | None = options.FILTERS,
     yes: bool = option("Don't ask for confirmation.", flag="--yes -y", default=False),
 ) -> Iterator[object]:
     """Remove documents by name, by filter, or a whole collection. All conditions must hold."""

@@ -11,22 +11,10 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from lagotto._internal.display import counted
+from lagotto.cli import options
 from lagotto.cli.connect import check_exists, open_existing, open_store
 from lagotto.cli.ingest import ingest
-from lagotto.cli.options import (
-    AS_JSON,
-    DEFAULT_COLLECTION,
-    FILTERS,
-    IN_COLLECTION,
-    KB,
-    VERBOSE,
-    BaseOptions,
-    MakingOptions,
-    Pooling,
-    argument,
-    option,
-    parse_filters,
-)
+from lagotto.cli.options import BaseOptions, MakingOptions, argument, option, parse_filters
 from lagotto.cli.output import one_line, print_json, printable, say, stdout, warn
 from lagotto.errors import ConfigError, StoreError
 
@@ -108,9 +96,9 @@ def _languages(store_info: StoreInfo) -> str:
 
 
 def doctor(
-    kb: str = KB,
+    kb: str = options.KB,
     duplicates: bool = option("List passages that others contain.", default=False),
-    as_json: bool = AS_JSON,
+    as_json: bool = options.AS_JSON,
 ) -> None:
     """Check the database and the indexes of a knowledge base. Needs no embedder."""
     check_exists(kb)
@@ -171,12 +159,12 @@ class RebuildOptions:
 
     new_embedder: str | None = option("The new embedding model.", flag="--embedder", metavar="NAME")
     chunker: str | None = option("The new chunker, such as heading:256/32.", metavar="NAME")
-    pooling: Pooling | None = option("The new pooling of token vectors.")
+    pooling: options.Pooling | None = option("The new pooling of token vectors.")
     text_index: str | None = option("The new full-text index.", metavar="NAME")
     vector_index: str | None = option("The new vector index.", metavar="NAME")
 
 
-def rebuild(new: RebuildOptions, kb: str = KB) -> Iterator[object]:
+def rebuild(new: RebuildOptions, kb: str = options.KB) -> Iterator[object]:
     """Rebuild chunks, vectors and indexes. Until it is complete, searches use the current state.
 
     What is not named stays as it is; with nothing named, only the indexes are rebuilt.
@@ -198,7 +186,9 @@ def synonyms(
     file: Path | None = argument(
         "Lines such as: PTO, paid time off. Shown without one.", metavar="[FILE]", default=None
     ),
-    collection: str = option("Their collection.", metavar="NAME", default=DEFAULT_COLLECTION),
+    collection: str = option(
+        "Their collection.", metavar="NAME", default=options.DEFAULT_COLLECTION
+    ),
     clear: bool = option("Remove those of the collection.", default=False),
 ) -> Iterator[object]:
     """Show or set words that mean the same. A file replaces those of the collection."""
@@ -232,8 +222,8 @@ def export(
     format: Literal["jsonl", "beir"] = option(  # noqa: A002
         "Whole documents, or the layout of BEIR.", default="jsonl"
     ),
-    collection: str | None = IN_COLLECTION,
-    filters: list[str] | None = FILTERS,
+    collection: str | None = options.IN_COLLECTION,
+    filters: list[str] | None = options.FILTERS,
 ) -> Iterator[object]:
     """Write documents to a file. As JSON Lines with all fields, or in the layout of BEIR."""
     with open_existing(base) as kb:
@@ -251,8 +241,8 @@ def import_documents(
         "An exported file, or a folder in the layout of BEIR.", metavar="PATH", exists=True
     ),
     collection: str | None = option("The collection. [default: as exported]", metavar="NAME"),
-    verbose: int = VERBOSE,
-    as_json: bool = AS_JSON,
+    verbose: int = options.VERBOSE,
+    as_json: bool = options.AS_JSON,
 ) -> None:
     """Add exported documents. They keep their ids; unchanged ones are skipped."""
 
