@@ -230,9 +230,8 @@ class AsyncClient(AsyncBase):
     async def remove(
         self, *document_ids: str, collection: str | None = None, filters: FilterLike = None
     ) -> list[str]:
-        body: dict[str, Any] = {"ids": list(document_ids), "collection": collection}
-        if filters is not None:
-            body["filters"] = parse_filter(filters).to_json()
+        where = None if filters is None else parse_filter(filters).to_json()
+        body = {"ids": document_ids, "collection": collection, "filters": where}
         return list((await self._request("POST", "/v1/documents/remove", json=body))["removed"])
 
     async def judge(

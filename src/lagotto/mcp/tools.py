@@ -82,6 +82,12 @@ class Agent:
 
 
 Run = Callable[[Agent, Any], Awaitable[str]]
+HINTS: Mapping[Effect, Mapping[str, bool]] = {
+    "reads": {"readOnlyHint": True, "openWorldHint": False},
+    "adds": {"destructiveHint": False, "idempotentHint": True, "openWorldHint": False},
+    "removes": {"destructiveHint": True, "idempotentHint": True, "openWorldHint": False},
+}
+"""What tools do to the base; they never touch anything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +108,6 @@ class Tool:
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments, as short as it can be."""
         return schema_of(self.arguments, "items", "maximum", "description")
-
-    @property
-    def hints(self) -> dict[str, bool]:
-        """What the tool does to the base; it never touches anything else."""
-        if self.effect == "reads":
-            return {"readOnlyHint": True, "openWorldHint": False}
-        destroys = self.effect == "removes"
-        return {"destructiveHint": destroys, "idempotentHint": True, "openWorldHint": False}
 
     async def __call__(self, agent: Agent, arguments: Mapping[str, Any]) -> str:
         """Check the arguments, run, and check the answer: it is never over its budget."""

@@ -45,7 +45,8 @@ class ServerState:
         self.metrics = Metrics()
 
     def readings(self) -> Iterator[Metric]:
-        batching, cache = self.base.batching, self.base.query_cache
+        cache = self.base.query_cache
+        batching = cache and cache.batches
         working, late = self.gate.working, self.metrics.late_chunks
         queues = {"requests": self.gate.waiting, "tasks": self.tasks.waiting}
         if batching is not None:
