@@ -33,7 +33,11 @@ from lagotto.server.settings import ServerSettings
 from lagotto.stores.base import Entry
 from synthetic import Corpus
 
-SERVER = "from lagotto.server.serve import serve_environment; serve_environment()"
+SERVER = """
+import os
+from lagotto.server.serve import VARIABLE, ServerSettings, serve
+serve(ServerSettings.model_validate_json(os.environ[VARIABLE]))
+"""
 STAGE = re.compile(r'lagotto_search_duration_seconds_sum\{stage="(\w+)",[^}]*\} (\S+)')
 Request = Callable[[int], bytes]
 """The bytes of the request with a number; no two clients ask for the same one."""

@@ -9,21 +9,14 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, wait
 from functools import wraps
-from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from lagotto._internal.concurrency import LoopGuard
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.base.protocol import AsyncBase, FilterLike, first_documents
 from lagotto.documents import Document
-from lagotto.embedders import Embedder
-from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import StoreError
-from lagotto.prefs import RetrievalPrefs
-from lagotto.rerankers import Reranker
-from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.retriever import Retriever
-from lagotto.stores.base import Store
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -115,6 +108,21 @@ def blocking(
 
 
 Base = TypeVar("Base", bound=AsyncBase)
+
+
+def making(
+    kind: Callable[P, Base],
+) -> Callable[[Callable[[Any, Base], None]], Callable[Concatenate[Any, P], None]]:
+    """A constructor that takes what an asynchronous base is made with, and is called with it."""
+
+    def decorate(init: Callable[[Any, Base], None]) -> Callable[Concatenate[Any, P], None]:
+        @wraps(kind.__init__)
+        def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            init(self, kind(*args, **kwargs))
+
+        return call
+
+    return decorate
 
 
 class BlockingBase(Generic[Base]):
@@ -213,32 +221,9 @@ class KnowledgeBase(BlockingBase[AsyncKnowledgeBase]):
     Creating it opens the base. Threads share it, forked processes open their own: see BlockingBase.
     """
 
-    def __init__(
-        self,
-        location: str | Path | Store = "lagotto.db",
-        *,
-        embedder: str | Embedder | None = None,
-        chunker: str | None = None,
-        pooling: Pooling | None = None,
-        reranker: str | Reranker | None = None,
-        expander: Expander | None = None,
-        prefs: RetrievalPrefs | str | None = None,
-        text_index: str | None = None,
-        vector_index: str | None = None,
-    ) -> None:
-        super().__init__(
-            AsyncKnowledgeBase(
-                location,
-                embedder=embedder,
-                chunker=chunker,
-                pooling=pooling,
-                reranker=reranker,
-                expander=expander,
-                prefs=prefs,
-                text_index=text_index,
-                vector_index=vector_index,
-            )
-        )
+    @making(AsyncKnowledgeBase)
+    def __init__(self, base: AsyncKnowledgeBase) -> None:
+        super().__init__(base)
 
     sync = blocking(AsyncKnowledgeBase.sync)
     rebuild = blocking(AsyncKnowledgeBase.rebuild)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -14,16 +14,16 @@ from urllib.parse import quote
 
 from lagotto import errors
 from lagotto._internal.locations import is_web_address, mask_location
-from lagotto.base.blocking import BlockingBase, KnowledgeBase, blocking
+from lagotto.base.blocking import BlockingBase, KnowledgeBase, blocking, making
 from lagotto.base.ingest import AddReport, OnProgress, Progress, batches, sum_reports
 from lagotto.base.judgements import RelevanceJudgement, citation_of
-from lagotto.base.protocol import AsyncBase, FilterLike
+from lagotto.base.protocol import AsyncBase, FilterLike, ReadResults
 from lagotto.context import Citation, CitedPassage, ContextPack
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Record
 from lagotto.errors import CitationError, ConfigError, LagottoError, StoreError
 from lagotto.filters import parse_filter
 from lagotto.prefs import SearchRequest, Verb
-from lagotto.readers import Loading, ReadFailure, ReadOptions
+from lagotto.readers import Loading, ReadFailure
 from lagotto.request_context import cancel_scope
 from lagotto.results import Results, RetrievalBundle, RetrievalResult, RetrievalStats
 from lagotto.retrieval.why_not import WhyNot, unknown_document
@@ -230,9 +230,8 @@ class AsyncClient(AsyncBase):
     async def remove(
         self, *document_ids: str, collection: str | None = None, filters: FilterLike = None
     ) -> list[str]:
-        body: dict[str, Any] = {"ids": list(document_ids), "collection": collection}
-        if filters is not None:
-            body["filters"] = parse_filter(filters).to_json()
+        where = None if filters is None else parse_filter(filters).to_json()
+        body = {"ids": document_ids, "collection": collection, "filters": where}
         return list((await self._request("POST", "/v1/documents/remove", json=body))["removed"])
 
     async def judge(
@@ -273,28 +272,20 @@ class AsyncClient(AsyncBase):
         replace: bool = True,
         progress: OnProgress | None = None,
     ) -> AddReport:
-        return await self._send(documents, progress, replace=replace)
+        return await self._add_all(documents, progress, replace=replace)
 
     async def _add_all(
         self,
-        results: Iterable[Document | ReadFailure],
+        results: ReadResults,
         progress: OnProgress | None,
         loading: Loading | None = None,
-        paths: Sequence[str | Path] = (),
-        options: ReadOptions | None = None,
-    ) -> AddReport:
-        return await self._send(chain(results, loading or ()), progress)
-
-    async def _send(
-        self,
-        results: Iterable[Document | ReadFailure],
-        progress: OnProgress | None,
         *,
         replace: bool = True,
     ) -> AddReport:
         """Send documents in batches, and wait for the task of each."""
         reports: list[AddReport] = []
-        groups = batches(results, documents=BATCH_DOCUMENTS, characters=BATCH_CHARACTERS)
+        items = chain(results, loading or ())
+        groups = batches(items, documents=BATCH_DOCUMENTS, characters=BATCH_CHARACTERS)
         while batch := await asyncio.to_thread(next, groups, None):
             failures = tuple(item for item in batch if isinstance(item, ReadFailure))
             documents = [item for item in batch if isinstance(item, Document)]
@@ -328,8 +319,9 @@ class Client(BlockingBase[AsyncClient]):
     Creating it connects. `api_key` is LAGOTTO_API_KEY by default.
     """
 
-    def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 60.0) -> None:
-        super().__init__(AsyncClient(url, api_key=api_key, timeout=timeout))
+    @making(AsyncClient)
+    def __init__(self, base: AsyncClient) -> None:
+        super().__init__(base)
 
     sync = blocking(AsyncClient.sync)
     rebuild = blocking(AsyncClient.rebuild)

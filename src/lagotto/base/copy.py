@@ -10,7 +10,8 @@ cache, and the keys and tasks of a server, are not copied; judgements and synony
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -84,11 +85,13 @@ def _seal(entry: Entry) -> dict[str, str]:
     }
 
 
+@dataclass(eq=False)
 class _Copy:
-    def __init__(self, source: Store, target: Store, on_progress: OnProgress) -> None:
-        self._source = source
-        self._target = target
-        self._on_progress = on_progress
+    _source: Store
+    _target: Store
+    _on_progress: OnProgress
+
+    def __post_init__(self) -> None:
         self._started = time.monotonic()
         self._done = CopyReport()
         self._seals: dict[DocumentRef, dict[str, str]] = {}
@@ -104,7 +107,8 @@ class _Copy:
         names = [document.ref async for document in self._source.documents(And())]
         self._report(documents=len(names))
         async with self._source.view(And()) as view:
-            await _for_each_batch(view, names, config, self._write)
+            async for entries in _batches(view, names, config):
+                await self._write(entries)
         files = self._target.source_files
         for collection in sorted({name.collection for name in names}):
             if path_metadata := await self._source.source_files.path_metadata(collection):
@@ -115,7 +119,8 @@ class _Copy:
         names = list(self._seals)
         self._report(documents=len(names))
         async with self._target.view(And()) as view:
-            await _for_each_batch(view, names, config, self._compare)
+            async for entries in _batches(view, names, config):
+                self._compare(entries)
         for name in self._seals:
             raise _difference(name, "is missing")
         if is_new:
@@ -146,7 +151,7 @@ class _Copy:
             chunks=self._done.chunks + sum(len(entry.vectors) for entry in new),
         )
 
-    async def _compare(self, entries: Sequence[Entry]) -> None:
+    def _compare(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             name, seals = entry.document.ref, _seal(entry)
             for part, seal in self._seals.pop(name).items():
@@ -160,13 +165,10 @@ class _Copy:
         self._on_progress(self._done)
 
 
-async def _for_each_batch(
-    view: View,
-    names: Sequence[Name],
-    config: BaseConfig,
-    act: Callable[[Sequence[Entry]], Awaitable[None]],
-) -> None:
-    """Call `act` with the documents of `names` that exist, in that order.
+async def _batches(
+    view: View, names: Sequence[Name], config: BaseConfig
+) -> AsyncIterator[list[Entry]]:
+    """The documents of `names` that exist, in that order.
 
     A batch has at most BATCH_CHUNKS chunks, or is a single larger document.
     """
@@ -178,26 +180,20 @@ async def _for_each_batch(
         for name in some:
             count = len(stored[name].keys) if name in stored else 0
             if batch and size + count > BATCH_CHUNKS:
-                await act(await read_entries(view, batch, config, stored=stored))
+                yield await read_entries(view, batch, stored, config)
                 batch, size = [], 0
             batch.append(name)
             size += count
-        await act(await read_entries(view, batch, config, stored=stored))
+        yield await read_entries(view, batch, stored, config)
 
 
 async def read_entries(
-    view: View,
-    names: Sequence[Name],
-    config: BaseConfig,
-    *,
-    stored: Mapping[Name, StoredChunks] | None = None,
+    view: View, names: Sequence[Name], stored: Mapping[Name, StoredChunks], config: BaseConfig
 ) -> list[Entry]:
     """Documents with their chunks and vectors; `config` is that of their base.
 
     StoreDamagedError if one can't be read: a search may leave it out, nothing else may.
     """
-    if stored is None:
-        stored = await view.stored(names)
     lists = [stored[name].keys for name in names if name in stored]
     keys = np.concatenate([np.empty(0, np.int64), *lists])
     chunks = {passage.key: passage.chunk for passage in await view.passages(keys)}

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from pydantic import Field
 
+from lagotto import errors
 from lagotto._internal.concurrency import in_thread, interruptible
 from lagotto._internal.display import counted
 from lagotto.chunkers import Chunker, chunk_document
@@ -32,13 +33,7 @@ from lagotto.documents import (
 )
 from lagotto.embedders.base import unknown_languages
 from lagotto.embedders.chunk_embedder import ChunkEmbedder, Works
-from lagotto.errors import (
-    ConfigError,
-    LagottoError,
-    NativeEmbeddingError,
-    ReplaceRefusedError,
-    StoreError,
-)
+from lagotto.errors import ConfigError, LagottoError, NativeEmbeddingError, StoreError
 from lagotto.filters import And
 from lagotto.readers import Columns, Loading, ReadFailure, ReadOptions, Skipped
 from lagotto.readers.base import ID_FROM
@@ -610,7 +605,7 @@ class Ingest:
             return
         try:
             await store(items)
-        except ReplaceRefusedError as exc:
+        except errors.ReplaceRefusedError as exc:
             documents = {_document(item).ref: _document(item) for item in items}
             for name in documents.keys() & exc.names:
                 batch.fail(documents[name], "its id is taken by another document", exc)

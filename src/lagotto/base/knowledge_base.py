@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from lagotto._internal.concurrency import LoopGuard, in_thread
 from lagotto._internal.locations import is_missing_file
 from lagotto.base.parts import BaseParts, Choice, check_choice, create_parts
-from lagotto.base.protocol import AsyncBase, FilterLike, document_called
+from lagotto.base.protocol import AsyncBase, FilterLike, ReadResults, document_called
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, DocumentRef, storable
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from lagotto.base.rebuild import OnProgress as OnRebuildProgress
     from lagotto.base.rebuild import RebuildProgress
     from lagotto.context import Citation, CitedPassage
-    from lagotto.readers import Columns, Ocr, ReadFailure, ReadOptions
-    from lagotto.readers.loader import Loading
+    from lagotto.readers import Columns, Loading, Ocr
 
 
 P = ParamSpec("P")
@@ -224,21 +223,17 @@ class AsyncKnowledgeBase(AsyncBase):
         return await ingest.run(paths_and_documents(documents, None)[1])
 
     async def _add_all(
-        self,
-        results: Iterable[Document | ReadFailure],
-        progress: OnProgress | None,
-        loading: Loading | None = None,
-        paths: Sequence[str | Path] = (),
-        options: ReadOptions | None = None,
+        self, results: ReadResults, progress: OnProgress | None, loading: Loading | None = None
     ) -> AddReport:
         """Add documents, and files with the metadata given for their paths, now or before."""
         from lagotto.base.sync import PathMetadata
 
         ingest = await self._ingest(progress)
-        if loading is not None and options is not None:
-            path_metadata = await PathMetadata.load(self.store.source_files, paths, options)
+        if loading is not None:
+            files, options = self.store.source_files, loading.options
+            path_metadata = await PathMetadata.load(files, loading.paths, options)
             if options.id_from:
-                stored = await self.store.source_files.documents(options.collection)
+                stored = await files.documents(options.collection)
                 loading.source_by_id.update((document.id, document.source) for document in stored)
             results = chain(results, path_metadata.applied(loading))
         return await ingest.run(results, loading=loading)
@@ -272,13 +267,12 @@ class AsyncKnowledgeBase(AsyncBase):
         the same content is in `folders` now, and the metadata given for the old path goes with it.
         """
         from lagotto.base.ingest import NAMED, read_options
-        from lagotto.base.sync import FolderSync, PathMetadata
+        from lagotto.base.sync import FolderSync
         from lagotto.readers import load
 
         options = read_options(collection, language, metadata, columns, id_from)
         ingest = await self._ingest(progress)
-        path_metadata = await PathMetadata.load(self.store.source_files, folders, options)
-        state = FolderSync(self.store, options=options, metadata=path_metadata, checksum=checksum)
+        state = FolderSync(self.store, folders, options, checksum=checksum, moved=moved)
         await state.start()
         loading = load(
             folders,
@@ -291,9 +285,9 @@ class AsyncKnowledgeBase(AsyncBase):
         )
         loading.source_by_id.update(state.sources)
         await in_thread(loading.find_files)  # what it finds wrong is a failure in the report
-        report = await ingest.run(path_metadata.applied(loading), loading=loading)
+        report = await ingest.run(state.metadata.applied(loading), loading=loading)
         gone, unchanged, notes = await state.finish(
-            folders, read=loading.complete, seen=ingest.seen, failures=report.failures, moved=moved
+            read=loading.complete, seen=ingest.seen, failures=report.failures
         )
         removed = await self.remove(*gone, collection=collection) if gone else []
         lost = tuple(dict.fromkeys(state.sources[name] for name in removed))[:NAMED]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from lagotto._internal.concurrency import in_thread
 from lagotto._internal.locations import is_web_address
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from lagotto.base.ingest import AddReport, OnProgress
     from lagotto.base.judgements import RelevanceJudgement
     from lagotto.context import Citation, CitedPassage, ContextPack, PackFormat, TokenCounter
-    from lagotto.readers import Columns, FetchLimits, Ocr, ReadFailure, ReadOptions
-    from lagotto.readers.loader import Loading
+    from lagotto.readers import Columns, FetchLimits, Loading, Ocr, ReadFailure
 
 
 FilterLike = Filter | Mapping[str, object] | str | None
+ReadResults: TypeAlias = "Iterable[Document | ReadFailure]"
 
 
 class BaseVerbs(ABC):
@@ -143,10 +143,8 @@ class BaseVerbs(ABC):
         if fill is not None:
             settings = merged_settings({"context": {"fill": fill}}, settings)
         options = _options(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
-        several, context = (
-            several_queries(query, queries, query_vector),
-            request or RequestContext(),
-        )
+        several = several_queries(query, queries, query_vector)
+        context = request or RequestContext()
         search = SearchRequest("context", query or "", prefs, options, query_vector, context)
         sizes: Any = {"max_tokens": max_tokens, "format": format, "counter": counter}
         pack: ContextPack = await self.answer(replace(search, queries=several, **sizes))
@@ -308,7 +306,7 @@ class AsyncBase(BaseVerbs):
         )
         if problem := await in_thread(loading.find_files):
             raise problem
-        report = await self._add_all(documents, progress, loading, paths, options)
+        report = await self._add_all(documents, progress, loading)
         return report.model_copy(
             update={"skipped": loading.skipped, "notes": (*report.notes, *loading.notes)}
         )
@@ -326,14 +324,9 @@ class AsyncBase(BaseVerbs):
 
     @abstractmethod
     async def _add_all(
-        self,
-        results: Iterable[Document | ReadFailure],
-        progress: OnProgress | None,
-        loading: Loading | None = None,
-        paths: Sequence[str | Path] = (),
-        options: ReadOptions | None = None,
+        self, results: ReadResults, progress: OnProgress | None, loading: Loading | None = None
     ) -> AddReport:
-        """Add documents as they are read, then those of `loading`, which reads `paths`."""
+        """Add documents as they are read, then those of `loading`."""
 
     async def export_documents(
         self,

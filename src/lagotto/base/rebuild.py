@@ -129,7 +129,7 @@ class _Rebuild:
         Those were copied from a base with another chunker.
         """
         async with self.store.view(And()) as view:
-            entries = await read_entries(view, names, self.config)
+            entries = await read_entries(view, names, await view.stored(names), self.config)
         alike = [
             entry
             for entry in entries

@@ -6,8 +6,9 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lagotto import __version__
 from lagotto._internal.display import counted
@@ -17,20 +18,22 @@ from lagotto.readers import ReadFailure, ReadOptions, Source
 from lagotto.stores.base import SourceDocument, SourceFile, SourceFiles, Store
 
 
+@dataclass(frozen=True, slots=True)
 class PathMetadata:
     """The metadata of the paths of a collection: what `add` and `sync` were given for them."""
 
-    def __init__(self, stored: Mapping[str, Metadata]) -> None:
-        self._by_path = dict(stored)
+    by_path: Mapping[str, Metadata]
 
     @classmethod
     async def load(
-        cls, files: SourceFiles, paths: Sequence[str | Path], options: ReadOptions
+        cls, files: SourceFiles, paths: Iterable[str | Path | Source], options: ReadOptions
     ) -> PathMetadata:
         """What is stored, with that of `options` for `paths`, which is stored from now on."""
         stored = await files.path_metadata(options.collection)
         changed = {}
         for path in paths if options.metadata else ():
+            if isinstance(path, Source):
+                continue
             name = str(path) if is_web_address(path) else str(*_resolved([path]))
             merged = {**stored.get(name, {}), **options.metadata}
             if merged != stored.get(name):
@@ -44,7 +47,7 @@ class PathMetadata:
         above = () if is_web_address(source) else reversed(Path(source).parents)
         metadata: dict[str, Any] = {}
         for name in (*map(str, above), source):
-            metadata |= self._by_path.get(name, {})
+            metadata |= self.by_path.get(name, {})
         return metadata
 
     def applied(
@@ -67,46 +70,40 @@ SETTLED_NS = 2_000_000_000
 """Nanoseconds that a file must be older than its reading, lest a later change have its time."""
 
 
-class Move(NamedTuple):
-    """A document of a file that is gone, and one of a file with the same content."""
-
-    origin: str
-    target: str
-    document_id: str
+Moves = dict[SourceDocument, SourceDocument]
+"""Documents of files that are gone, each with one of a file with the same content."""
 
 
+@dataclass(eq=False)
 class FolderSync:
-    """One run of `sync`: which files `load` has to read, then what is gone."""
+    """One run of `sync`: which files `load` has to read, then what is gone.
 
-    def __init__(
-        self, store: Store, *, options: ReadOptions, metadata: PathMetadata, checksum: bool = False
-    ) -> None:
-        self._store = store
-        self._files = store.source_files
-        self._collection = options.collection
-        self._options = options.model_dump(mode="json")
-        self._metadata = metadata
-        self._checksum = checksum
-        self._former: dict[str, SourceFile] = {}
-        self._stored: dict[str, str] = {}
-        self.sources: dict[str, str] = {}
-        """The source of each stored document, by its id."""
-        self._current: dict[str, SourceFile] = {}
-        self._read: set[str] = set()
-        self._unchanged: set[str] = set()
+    `sources` are those of the stored documents, by their ids.
+    """
+
+    store: Store
+    folders: Sequence[str | Path]
+    options: ReadOptions
+    checksum: bool
+    moved: bool
 
     async def start(self) -> None:
+        self._files, self._collection = self.store.source_files, self.options.collection
+        self.metadata = await PathMetadata.load(self._files, self.folders, self.options)
+        self._options = self.options.model_dump(mode="json")
         self._former = await self._files.load(self._collection)
         documents = await self._files.documents(self._collection)
         self._stored = _digests(documents)
         self.sources = {document.id: document.source for document in documents}
+        self._current: dict[str, SourceFile] = {}
+        self._unchanged: set[str] = set()
 
     def needs_reading(self, source: Source, path: Path) -> bool:
         """Whether a file has changed since it was read, or `checksum` is set."""
         file = self._current[source.name] = self._state(source, path)
         former = self._former.get(source.name)
         unchanged = (
-            not self._checksum
+            not self.checksum
             and former is not None
             and former.mtime_ns is not None
             and (former.size, former.mtime_ns, former.options)
@@ -121,7 +118,7 @@ class FolderSync:
         status = (source.path or path).stat()
         absolute = os.path.abspath(path)  # noqa: PTH100 links stay unresolved
         settled = status.st_mtime_ns < time.time_ns() - SETTLED_NS
-        options = self._options | {"metadata": self._metadata.of(source.name)}
+        options = self._options | {"metadata": self.metadata.of(source.name)}
         return SourceFile(
             path=absolute if absolute == storable(absolute) else source.name,
             size=status.st_size,
@@ -131,13 +128,7 @@ class FolderSync:
         )
 
     async def finish(
-        self,
-        folders: Sequence[str | Path],
-        *,
-        read: set[str],
-        seen: Collection[DocumentRef],
-        failures: Iterable[ReadFailure],
-        moved: bool = False,
+        self, *, read: set[str], seen: Collection[DocumentRef], failures: Iterable[ReadFailure]
     ) -> tuple[list[str], int, tuple[str, ...]]:
         """Store the state of the files.
 
@@ -150,7 +141,7 @@ class FolderSync:
         self._read = read
         documents = await self._files.documents(self._collection)
         failed = _resolved(failure.source for failure in failures)
-        roots, paths = _resolved(folders), _absolute(folders)
+        roots, paths = _resolved(self.folders), _absolute(self.folders)
         gone = dict.fromkeys(
             document
             for document in documents
@@ -158,10 +149,10 @@ class FolderSync:
             and not _lies_in(document.source, failed)
             and self._is_gone(document.source, roots, paths)
         )
-        candidates = _moves(documents, roots) if moved or read else {}
-        pending = [] if moved else [move for old, move in candidates.items() if old not in gone]
-        moves = list(candidates.values()) if moved else []
-        gone |= dict.fromkeys(candidates if moved else ())
+        candidates = _moves(documents, roots) if self.moved or read else {}
+        moves = candidates if self.moved else {}
+        pending = {old: new for old, new in candidates.items() if not (self.moved or old in gone)}
+        gone |= dict.fromkeys(moves)
         remaining = [document for document in documents if document not in gone]
         await self._save(remaining, gone, failed)
         await self._carry_metadata(moves)
@@ -205,52 +196,48 @@ class FolderSync:
         sources = {document.source for document in gone} - stored.keys()
         await self._files.save(self._collection, changed, gone=sources & self._former.keys())
 
-    async def _carry_metadata(self, moves: Iterable[Move]) -> None:
+    async def _carry_metadata(self, moves: Moves) -> None:
         """Take the metadata that was given for the old paths of documents to the new ones."""
-        metadata_of = self._metadata.of
-        carried = {
-            move: {**metadata_of(move.origin), **metadata_of(move.target)}
-            for move in moves
-            if metadata_of(move.origin)
-        }
-        if not carried:
-            return
-        await self._files.set_path_metadata(
-            self._collection, {move.target: metadata for move, metadata in carried.items()}
-        )
-        for move, metadata in carried.items():
-            if document := await self._store.get(self._collection, move.document_id):
-                await self._store.update([_with_metadata(document, metadata)])
+        metadata_of = self.metadata.of
+        carried = [
+            (new, {**metadata, **metadata_of(new.source)})
+            for old, new in moves.items()
+            if (metadata := metadata_of(old.source))
+        ]
+        if carried:
+            by_path = {new.source: metadata for new, metadata in carried}
+            await self._files.set_path_metadata(self._collection, by_path)
+        for new, metadata in carried:
+            if document := await self.store.get(self._collection, new.id):
+                await self.store.update([_with_metadata(document, metadata)])
 
 
-def _moves(documents: Sequence[SourceDocument], roots: set[Path]) -> dict[SourceDocument, Move]:
+def _moves(documents: Sequence[SourceDocument], roots: set[Path]) -> Moves:
     """The documents of files that are gone whose content a file below `roots` has now."""
     by_content: dict[str, list[SourceDocument]] = defaultdict(list)
     for document in sorted(documents, key=lambda document: document.source):
         if Path(document.source).is_absolute():
             by_content[document.content_hash].append(document)
-    moves: dict[SourceDocument, Move] = {}
+    moves: Moves = {}
     for same in by_content.values():
         if len(same) < 2 or not any(_lies_in(document.source, roots) for document in same):
             continue
         missing = dict.fromkeys(document for document in same if _is_missing(document.source))
         here = (one for one in same if one not in missing and _lies_in(one.source, roots))
         if target := next(here, None):
-            moves |= {one: Move(one.source, target.source, target.id) for one in missing}
+            moves |= dict.fromkeys(missing, target)
     return moves
 
 
-def _notes(moved: Collection[Move], pending: Collection[Move], skipped: set[str]) -> Iterator[str]:
+def _notes(moved: Moves, pending: Moves, skipped: set[str]) -> Iterator[str]:
     if moved:
-        first, verb = min(moved), "was" if len(moved) == 1 else "were"
-        documents = counted(len(moved), "document")
-        yield f"{documents} {verb} moved, such as {first.origin} to {first.target}"
+        verb, (old, new) = "was" if len(moved) == 1 else "were", _first(moved)
+        yield f"{counted(len(moved), 'document')} {verb} moved, such as {old} to {new}"
     if pending:
-        first = min(pending)
+        old, new = _first(pending)
         yield (
             f"{counted(len(pending), 'document')} of files that are gone have the content of files "
-            f"here, such as {first.origin} that of {first.target}; sync with --prune-moved removes "
-            "them"
+            f"here, such as {old} that of {new}; sync with --prune-moved removes them"
         )
     if skipped:
         verb = "is" if len(skipped) == 1 else "are"
@@ -259,6 +246,10 @@ def _notes(moved: Collection[Move], pending: Collection[Move], skipped: set[str]
             f"there earlier are kept, such as those of {min(skipped)}; `lagotto remove` removes "
             "them"
         )
+
+
+def _first(moves: Moves) -> tuple[str, str]:
+    return min((old.source, new.source) for old, new in moves.items())
 
 
 def _resolved(paths: Iterable[str | Path]) -> set[Path]:

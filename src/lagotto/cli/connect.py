@@ -9,15 +9,7 @@ from dataclasses import asdict
 from shlex import quote
 from typing import TYPE_CHECKING, cast
 
-from lagotto._internal.locations import (
-    FILE_SCHEME,
-    check_path,
-    file_of,
-    is_address,
-    is_missing_file,
-    is_web_address,
-    mask_location,
-)
+from lagotto._internal import locations
 from lagotto.cli.options import BaseOptions, MakingOptions
 from lagotto.errors import LagottoError, StoreError
 
@@ -29,7 +21,7 @@ if TYPE_CHECKING:
 def open_base(base: BaseOptions, making: MakingOptions | None = None) -> KnowledgeBase:
     """The base, created if it does not exist; one on a server has the same methods."""
     chosen = {"embedder": base.embedder, **({} if making is None else asdict(making))}
-    if is_web_address(base.kb):
+    if locations.is_web_address(base.kb):
         from lagotto.base.client import open as open_anywhere
 
         return cast("KnowledgeBase", open_anywhere(base.kb, **chosen))
@@ -41,14 +33,15 @@ def open_base(base: BaseOptions, making: MakingOptions | None = None) -> Knowled
 @contextmanager
 def no_empty_base(location: str) -> Iterator[None]:
     """Remove the base again if a command that creates it fails before it has a document."""
-    is_new_file, is_new_on_server = is_missing_file(location), _is_missing_on_server(location)
+    is_new_file = locations.is_missing_file(location)
+    is_new_on_server = _is_missing_on_server(location)
     try:
         yield
     except BaseException:
-        if is_new_file and not is_missing_file(location):
+        if is_new_file and not locations.is_missing_file(location):
             from lagotto.stores.sqlite.database import discard_if_empty
 
-            discard_if_empty(file_of(location))
+            discard_if_empty(locations.file_of(location))
         elif is_new_on_server:
             from lagotto.stores.postgres import schema
 
@@ -101,11 +94,11 @@ async def open_store(location: str, *, copy_of: str | None = None) -> AsyncItera
 
 def check_exists(location: str) -> None:
     """Raise StoreError if `location` is a file that does not exist."""
-    if is_address(location):
+    if locations.is_address(location):
         return
-    check_path(location.removeprefix(FILE_SCHEME))
-    if is_missing_file(location):
-        path = mask_location(location.removeprefix(FILE_SCHEME))
+    locations.check_path(location.removeprefix(locations.FILE_SCHEME))
+    if locations.is_missing_file(location):
+        path = locations.mask_location(location.removeprefix(locations.FILE_SCHEME))
         raise StoreError(
             f"there is no base at {path}; create one with `lagotto --kb {quote(path)} add PATH`, "
             "or pass the location of another with --kb"

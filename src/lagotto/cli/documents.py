@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NoReturn
 
@@ -12,17 +13,10 @@ import typer
 
 from lagotto._internal.display import counted
 from lagotto._internal.registry import did_you_mean
+from lagotto.cli import options
 from lagotto.cli.connect import open_existing
-from lagotto.cli.options import (
-    AS_JSON,
-    FILTERS,
-    IN_COLLECTION,
-    BaseOptions,
-    argument,
-    option,
-    parse_filters,
-)
-from lagotto.cli.output import UNLISTED, from_here, one_line, print_json, printable, say, stdout
+from lagotto.cli.options import BaseOptions, argument, option, parse_filters
+from lagotto.cli.output import UNLISTED, from_here, one_line, printable, say, stdout
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -54,10 +48,9 @@ def _raise_unknown(kb: KnowledgeBase, name: str, collection: str | None) -> NoRe
 
 def list_documents(
     base: BaseOptions,
-    collection: str | None = IN_COLLECTION,
-    filters: list[str] | None = FILTERS,
-    as_json: bool = AS_JSON,
-) -> None:
+    collection: str | None = options.IN_COLLECTION,
+    filters: list[str] | None = options.FILTERS,
+) -> Iterator[object]:
     """List documents by path."""
     with open_existing(base) as kb:
         documents = kb.documents(collection=collection, filters=parse_filters(filters))
@@ -65,9 +58,7 @@ def list_documents(
     documents.sort(key=lambda document: (document.source, document.title or "", document.id))
     if names and collection not in names:
         say(f"warning: there is no collection {collection!r}{did_you_mean(str(collection), names)}")
-    if as_json:
-        print_json([document.model_dump(mode="json", exclude=UNLISTED) for document in documents])
-        return
+    yield (document.model_dump(mode="json", exclude=UNLISTED) for document in documents)
     if not documents:
         say("no documents")
         return
@@ -91,30 +82,24 @@ def show(
     name: str = argument(
         "An id or its beginning, a path, a title, or a citation key.", metavar="DOCUMENT"
     ),
-    collection: str | None = IN_COLLECTION,
+    collection: str | None = options.IN_COLLECTION,
     chunks: bool = option("Show the chunks instead of the text.", default=False),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Iterator[object]:
     """Show a document or a cited passage. The fields of a document, and its text or chunks."""
     console = stdout()
     with open_existing(base) as kb:
         if CITATION.fullmatch(name):
             passage = kb.resolve(name)
-            if as_json:
-                print_json(passage.model_dump(mode="json"))
-            else:
-                console.print(one_line(passage.label), style="bold")
-                console.print(printable(passage.text))
+            yield passage
+            console.print(one_line(passage.label), style="bold")
+            console.print(printable(passage.text))
             return
         listed = find_document(kb, name, collection=collection)
         document = kb.get(listed.id, collection=listed.collection)
         if document is None:
             raise ConfigError(f"the document {listed.id} was removed a moment ago")
         pieces = kb.chunks(document.id, collection=document.collection) if chunks else []
-    if as_json:
-        parts = {"chunks": [piece.model_dump(mode="json") for piece in pieces]} if chunks else {}
-        print_json({**document.model_dump(mode="json"), **parts})
-        return
+    yield {**document.model_dump(mode="json"), **({"chunks": pieces} if chunks else {})}
     from lagotto.cli.render import print_fields
 
     fields = {"id": document.id, **document.model_dump(mode="json", exclude=UNLISTED)}
@@ -144,11 +129,10 @@ def remove(
     names: list[str] | None = argument(
         "Ids or their beginnings, paths, titles.", metavar="DOCUMENT", default=None
     ),
-    collection: str | None = IN_COLLECTION,
-    filters: list[str] | None = FILTERS,
+    collection: str | None = options.IN_COLLECTION,
+    filters: list[str] | None = options.FILTERS,
     yes: bool = option("Don't ask for confirmation.", flag="--yes -y", default=False),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Iterator[object]:
     """Remove documents by name, by filter, or a whole collection. All conditions must hold."""
     if not names and collection is None and not filters:
         raise ConfigError(
@@ -172,10 +156,8 @@ def remove(
             for home, ids in by_collection.items()
             for name in kb.remove(*ids, collection=home, filters=where)
         ]
-    if as_json:
-        print_json({"removed": gone})
-    else:
-        typer.echo(f"{len(gone)} removed")
+    yield {"removed": gone}
+    typer.echo(f"{len(gone)} removed")
 
 
 def _named(

@@ -14,8 +14,8 @@ import typer
 
 from lagotto._internal.display import counted
 from lagotto.cli.connect import open_existing
-from lagotto.cli.options import AS_JSON, BaseOptions, SearchOptions, argument, option
-from lagotto.cli.output import print_json, say, stdout, warn
+from lagotto.cli.options import BaseOptions, SearchOptions, argument, option
+from lagotto.cli.output import say, stdout, warn
 from lagotto.cli.search import arguments, mode_of, settings_of
 from lagotto.errors import ConfigError
 
@@ -39,8 +39,7 @@ def evaluate(
         "Compare with this setting (repeatable).", metavar="NAME=VALUE", default=[]
     ),
     queries: int | None = option("Evaluate on a fixed sample of N queries.", min=1),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Iterator[object]:
     """Measure how well a base ranks, on judged queries."""
     from lagotto import evals
 
@@ -53,16 +52,14 @@ def evaluate(
         marked = evals.read_spans(folder) if folder is not None else []
         reference = list(systems)[-1]
         packs = evals.evaluate_packs(kb, marked[:queries], systems[reference]) if marked else []
-    if not as_json:
-        warn(evaluation.degraded)
-        _print(evaluation, packs, reference=reference)
-        return
     system_rows = []
     for row in evaluation.systems:
         difference = row.difference and row.difference._asdict()
         system_rows.append(asdict(row) | {"ndcg": row.ndcg._asdict(), "difference": difference})
-    evidence = {"evidence": [asdict(row) for row in packs]} if packs else {}
-    print_json({**asdict(evaluation), "systems": system_rows, **evidence})
+    evidence = {"evidence": packs} if packs else {}
+    yield {**asdict(evaluation), "systems": system_rows, **evidence}
+    warn(evaluation.degraded)
+    _print(evaluation, packs, reference=reference)
 
 
 @contextmanager

@@ -12,17 +12,9 @@ import typer
 
 from lagotto._internal.display import counted
 from lagotto._internal.memory import limit_arenas
+from lagotto.cli import options
 from lagotto.cli.connect import no_empty_base, open_base
-from lagotto.cli.options import (
-    AS_JSON,
-    VERBOSE,
-    BaseOptions,
-    MakingOptions,
-    ReadingOptions,
-    argument,
-    key_value,
-    option,
-)
+from lagotto.cli.options import BaseOptions, MakingOptions, ReadingOptions, argument, option
 from lagotto.cli.output import from_here, one_line, print_json, say
 from lagotto.errors import ConfigError, ReadError, missing_package
 
@@ -55,7 +47,7 @@ def ingest(
         with resumable(meter), open_base(base, making) as kb:
             report = run(kb, meter)
         if as_json:
-            print_json(report.model_dump(mode="json"))
+            print_json(report)
         else:
             print_counts(report)
         for file in report.skipped.files if verbose else ():
@@ -102,13 +94,13 @@ def read_arguments(reading: ReadingOptions) -> dict[str, Any]:
     return {**chosen, "metadata": parse_metadata(reading.metadata), "columns": columns}
 
 
-def parse_types(options: Iterable[str]) -> dict[str, Any]:
+def parse_types(texts: Iterable[str]) -> dict[str, Any]:
     """The types of columns from `NAME=TYPE` pairs, separated by commas; `text` alone is none."""
     from typing import get_args
 
     from lagotto.readers.base import ColumnType
 
-    pairs = [pair for text in options if text != "text" for pair in text.split(",")]
+    pairs = [pair for text in texts if text != "text" for pair in text.split(",")]
     types: dict[str, Any] = {}
     for pair in pairs:
         name, equals, kind = pair.rpartition("=")
@@ -126,7 +118,7 @@ def parse_metadata(pairs: Iterable[str]) -> dict[str, Any]:
     """Metadata from `KEY=VALUE` pairs. A value is JSON (`2024`, `true`, `["a"]`) or else text."""
     metadata: dict[str, Any] = {}
     for pair in pairs:
-        key, value = key_value(pair, flag="--metadata", example="year=2024")
+        key, value = options.key_value(pair, flag="--metadata", example="year=2024")
         if key in metadata:
             raise ConfigError(f"--metadata sets {key!r} twice; for several values pass a JSON list")
         metadata[key] = value
@@ -139,8 +131,8 @@ def add(
     making: MakingOptions,
     paths: list[str] = argument("Files, folders and web addresses.", metavar="PATH"),
     allow_private: bool = option("Read web addresses in private networks too.", default=False),
-    verbose: int = VERBOSE,
-    as_json: bool = AS_JSON,
+    verbose: int = options.VERBOSE,
+    as_json: bool = options.AS_JSON,
 ) -> None:
     """Add files, folders and web addresses. Unchanged ones are skipped, changed ones replaced."""
     from lagotto.readers import FetchLimits, check_path
@@ -164,8 +156,8 @@ def sync(
     prune_moved: bool = option(
         "Remove the old copies of files that were moved here.", default=False
     ),
-    verbose: int = VERBOSE,
-    as_json: bool = AS_JSON,
+    verbose: int = options.VERBOSE,
+    as_json: bool = options.AS_JSON,
 ) -> None:
     """Add folders and remove what is gone. Documents of deleted files are removed."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -10,22 +11,10 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from lagotto._internal.display import counted
+from lagotto.cli import options
 from lagotto.cli.connect import check_exists, open_existing, open_store
 from lagotto.cli.ingest import ingest
-from lagotto.cli.options import (
-    AS_JSON,
-    DEFAULT_COLLECTION,
-    FILTERS,
-    IN_COLLECTION,
-    KB,
-    VERBOSE,
-    BaseOptions,
-    MakingOptions,
-    Pooling,
-    argument,
-    option,
-    parse_filters,
-)
+from lagotto.cli.options import BaseOptions, MakingOptions, argument, option, parse_filters
 from lagotto.cli.output import one_line, print_json, printable, say, stdout, warn
 from lagotto.errors import ConfigError, StoreError
 
@@ -39,13 +28,11 @@ if TYPE_CHECKING:
     from lagotto.stores.base import StoreInfo
 
 
-def info(base: BaseOptions, as_json: bool = AS_JSON) -> None:
+def info(base: BaseOptions) -> Iterator[object]:
     """Show the size of a knowledge base and what it was made with."""
     with open_existing(base) as kb:
         store_info = kb.info()
-    if as_json:
-        print_json(store_info.model_dump(mode="json"))
-        return
+    yield store_info
     from rich.filesize import decimal
 
     from lagotto.cli.render import print_fields
@@ -109,18 +96,15 @@ def _languages(store_info: StoreInfo) -> str:
 
 
 def doctor(
-    kb: str = KB,
+    kb: str = options.KB,
     duplicates: bool = option("List passages that others contain.", default=False),
-    as_json: bool = AS_JSON,
+    as_json: bool = options.AS_JSON,
 ) -> None:
     """Check the database and the indexes of a knowledge base. Needs no embedder."""
     check_exists(kb)
     findings, copies = asyncio.run(_findings(kb, duplicates=duplicates))
     if as_json:
-        answer = {"findings": [finding.model_dump(mode="json") for finding in findings]}
-        if duplicates:
-            answer["duplicates"] = [copy.model_dump(mode="json") for copy in copies]
-        print_json(answer)
+        print_json({"findings": findings, **({"duplicates": copies} if duplicates else {})})
     else:
         for finding in findings:
             # every blank stays, since it may be part of a path to be pasted
@@ -150,8 +134,7 @@ async def _findings(location: str, *, duplicates: bool) -> tuple[list[Finding], 
 def copy(
     source: str = argument("The knowledge base to copy.", metavar="SRC"),
     target: str = argument("The copy: a file or a database, created if missing.", metavar="DST"),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Iterator[object]:
     """Copy a knowledge base. To another file or database, with its vectors, and verified."""
     from lagotto.cli.progress import CopyMeter, resumable
 
@@ -159,7 +142,8 @@ def copy(
     meter = CopyMeter()
     with resumable(meter):
         report = asyncio.run(_copy(source, target, meter))
-    print_json(report.model_dump(mode="json")) if as_json else typer.echo(report)
+    yield report
+    typer.echo(report)
 
 
 async def _copy(source: str, target: str, meter: CopyMeter) -> CopyReport:
@@ -175,12 +159,12 @@ class RebuildOptions:
 
     new_embedder: str | None = option("The new embedding model.", flag="--embedder", metavar="NAME")
     chunker: str | None = option("The new chunker, such as heading:256/32.", metavar="NAME")
-    pooling: Pooling | None = option("The new pooling of token vectors.")
+    pooling: options.Pooling | None = option("The new pooling of token vectors.")
     text_index: str | None = option("The new full-text index.", metavar="NAME")
     vector_index: str | None = option("The new vector index.", metavar="NAME")
 
 
-def rebuild(new: RebuildOptions, kb: str = KB, as_json: bool = AS_JSON) -> None:
+def rebuild(new: RebuildOptions, kb: str = options.KB) -> Iterator[object]:
     """Rebuild chunks, vectors and indexes. Until it is complete, searches use the current state.
 
     What is not named stays as it is; with nothing named, only the indexes are rebuilt.
@@ -193,7 +177,8 @@ def rebuild(new: RebuildOptions, kb: str = KB, as_json: bool = AS_JSON) -> None:
     meter = RebuildMeter()
     with resumable(meter), KnowledgeBase(kb) as base:
         report = base.rebuild(embedder=chosen.pop("new_embedder"), progress=meter, **chosen)
-    print_json(report.model_dump(mode="json")) if as_json else typer.echo(report)
+    yield report
+    typer.echo(report)
 
 
 def synonyms(
@@ -201,10 +186,11 @@ def synonyms(
     file: Path | None = argument(
         "Lines such as: PTO, paid time off. Shown without one.", metavar="[FILE]", default=None
     ),
-    collection: str = option("Their collection.", metavar="NAME", default=DEFAULT_COLLECTION),
+    collection: str = option(
+        "Their collection.", metavar="NAME", default=options.DEFAULT_COLLECTION
+    ),
     clear: bool = option("Remove those of the collection.", default=False),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Iterator[object]:
     """Show or set words that mean the same. A file replaces those of the collection."""
     if clear and file is not None:
         raise ConfigError("give a file or --clear, not both")
@@ -212,12 +198,11 @@ def synonyms(
         if clear or file is not None:
             text = read_text(file) if file else ""
             count = kb.set_synonyms(text, collection=collection)
-            print_json({"groups": count}) if as_json else say(counted(count, "group"))
+            yield {"groups": count}
+            say(counted(count, "group"))
             return
         by_collection = kb.synonyms()
-    if as_json:
-        print_json(by_collection)
-        return
+    yield by_collection
     for name, groups in by_collection.items():
         typer.echo(f"# {printable(name)}")
         for group in groups:
@@ -237,19 +222,16 @@ def export(
     format: Literal["jsonl", "beir"] = option(  # noqa: A002
         "Whole documents, or the layout of BEIR.", default="jsonl"
     ),
-    collection: str | None = IN_COLLECTION,
-    filters: list[str] | None = FILTERS,
-    as_json: bool = AS_JSON,
-) -> None:
+    collection: str | None = options.IN_COLLECTION,
+    filters: list[str] | None = options.FILTERS,
+) -> Iterator[object]:
     """Write documents to a file. As JSON Lines with all fields, or in the layout of BEIR."""
     with open_existing(base) as kb:
         count = kb.export_documents(
             path, format=format, collection=collection, filters=parse_filters(filters)
         )
-    if as_json:
-        print_json({"exported": count, "path": str(path)})
-    else:
-        typer.echo(f"{counted(count, 'document')} written to {path}")
+    yield {"exported": count, "path": str(path)}
+    typer.echo(f"{counted(count, 'document')} written to {path}")
 
 
 def import_documents(
@@ -259,8 +241,8 @@ def import_documents(
         "An exported file, or a folder in the layout of BEIR.", metavar="PATH", exists=True
     ),
     collection: str | None = option("The collection. [default: as exported]", metavar="NAME"),
-    verbose: int = VERBOSE,
-    as_json: bool = AS_JSON,
+    verbose: int = options.VERBOSE,
+    as_json: bool = options.AS_JSON,
 ) -> None:
     """Add exported documents. They keep their ids; unchanged ones are skipped."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from lagotto.cli.options import AS_JSON, argument, option
-from lagotto.cli.output import print_json, say, stdout
+from lagotto.cli.options import argument, option
+from lagotto.cli.output import say, stdout
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,26 +22,23 @@ def models(
         "Fetch from a folder, an archive, or another hub.", flag="--from", metavar="PATH|URL"
     ),
     quantise: bool = option("Make the 8-bit model, NAME-int8.", default=False),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Iterator[object]:
     """List the known embedders and rerankers, or fetch one of them."""
     if action is None:
         if source is not None or quantise:
             raise ConfigError("--from and --quantise belong to `lagotto models fetch NAME`")
-        _list(as_json=as_json)
+        yield from _list()
     elif name is None:
         raise ConfigError("missing name of the model; write `lagotto models fetch NAME`")
     else:
-        _fetch(name, source=source, quantise=quantise, as_json=as_json)
+        yield from _fetch(name, source=source, quantise=quantise)
 
 
-def _list(*, as_json: bool) -> None:
+def _list() -> Iterator[object]:
     from lagotto.models.fetch import known_models
 
     models = known_models().values()
-    if as_json:
-        print_json([_described(model) for model in models])
-        return
+    yield (_described(model) for model in models)
     from lagotto.cli.render import print_table
 
     for kind in ("embedder", "reranker"):
@@ -60,30 +58,27 @@ def _described(model: KnownModel) -> dict[str, object]:
     own = {"kind", "megabytes", "repository", "languages", "good_for"}
     return {
         **model.config.model_dump(mode="json", include=set(model.described)),
-        **model_status(model.name).model_dump(mode="json"),
+        **dict(model_status(model.name)),
         **model.model_dump(mode="json", include=own),
         "kind": model.kind,
         "archive": model.archive and model.archive.requirement,
     }
 
 
-def _fetch(name: str, *, source: str | None, quantise: bool, as_json: bool) -> None:
+def _fetch(name: str, *, source: str | None, quantise: bool) -> Iterator[object]:
     from lagotto.cli.progress import FetchMeter
     from lagotto.models.fetch import fetch_model, known_model
 
     with FetchMeter() as meter:
         folder = fetch_model(name, source=source, quantise=quantise, progress=meter)
     fetched = f"{name}-int8" if quantise and not name.endswith("-int8") else name
-    if as_json:
-        print_json({"name": fetched, "folder": str(folder)})
-    else:
-        say(f"{fetched} is in {folder}; use it with --{known_model(fetched).kind} {fetched}")
+    yield {"name": fetched, "folder": str(folder)}
+    say(f"{fetched} is in {folder}; use it with --{known_model(fetched).kind} {fetched}")
 
 
 def presets(
     name: str | None = argument("Show the settings of this preset.", metavar="NAME", default=None),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Iterator[object]:
     """List the presets, or show the settings of one as TOML.
 
     The TOML is a file for --prefs: save it and change it to your needs.
@@ -92,15 +87,11 @@ def presets(
 
     if name is not None:
         preset = load_preset(name)
-        if as_json:
-            print_json({**preset.model_dump(exclude={"toml"}), "settings": preset.settings})
-        else:
-            typer.echo(preset.toml, nl=False)
+        yield {**preset.model_dump(exclude={"toml"}), "settings": preset.settings}
+        typer.echo(preset.toml, nl=False)
         return
     all_presets = [load_preset(name) for name in preset_names()]
-    if as_json:
-        print_json([preset.model_dump(exclude={"toml"}) for preset in all_presets])
-        return
+    yield [preset.model_dump(exclude={"toml"}) for preset in all_presets]
     from lagotto.cli.render import print_table
 
     rows = [(preset.name, preset.description) for preset in all_presets]

@@ -7,16 +7,16 @@ option for each of its fields.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, isgeneratorfunction, signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from typer import Argument, Option
 
-from lagotto.cli.output import logging_to_stderr
+from lagotto.cli.output import logging_to_stderr, print_json
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -178,24 +178,30 @@ class SearchOptions:
     )
 
 
-def for_typer(command: Callable[..., None]) -> Callable[..., None]:
+def for_typer(command: Callable[..., Iterable[object] | None]) -> Callable[..., None]:
     """`command` with parameters that Typer understands, and the option `--verbose`.
 
-    Options are annotated, a dataclass is replaced by its fields, and what is logged is shown;
-    a command may have other uses for `verbose`.
+    Options are annotated, a dataclass is replaced by its fields, and what is logged is shown.
+    A command that yields its answer before it shows it has the option `--json`: the answer is
+    printed, and the command ends there. It may have other uses for `verbose` and `as_json`.
     """
     hints = get_type_hints(command)
     own = signature(command).parameters
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
     @wraps(command)
-    def call(*, verbose: int = 0, **values: Any) -> None:
+    def call(*, verbose: int = 0, as_json: bool = False, **values: Any) -> None:
         for name, group in groups.items():
             values[name] = group(**{item.name: values.pop(item.name) for item in fields(group)})
+        options = {"verbose": verbose, "as_json": as_json}
+        values |= {name: value for name, value in options.items() if name in own}
         with logging_to_stderr(verbose):
-            command(**values, **({"verbose": verbose} if "verbose" in own else {}))
+            for answer in command(**values) or ():
+                if as_json:
+                    print_json(answer)
+                    break
 
-    parameters = {"verbose": _parameter("verbose", int, VERBOSE)}
+    parameters: dict[str, Parameter] = {}
     for name, parameter in own.items():
         if name in groups:
             members = get_type_hints(groups[name])
@@ -207,7 +213,10 @@ def for_typer(command: Callable[..., None]) -> Callable[..., None]:
         else:
             entries = [parameter.replace(kind=_KIND, annotation=hints[name])]
         parameters |= {each.name: each for each in entries}
-    parameters["verbose"] = parameters.pop("verbose")  # shown behind the others
+    if isgeneratorfunction(command):
+        parameters["as_json"] = _parameter("as_json", bool, AS_JSON)
+    verbose_option = parameters.pop("verbose", _parameter("verbose", int, VERBOSE))
+    parameters["verbose"] = verbose_option  # shown behind the others
     setattr(call, "__signature__", Signature([*parameters.values()]))  # noqa: B010
     call.__annotations__ = {item.name: item.annotation for item in parameters.values()}
     return call

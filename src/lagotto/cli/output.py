@@ -27,8 +27,10 @@ _CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_BIDIRECTIONAL}]")
 
 
 def print_json(value: object) -> None:
-    """Print `value` as JSON on stdout, with control characters as escapes."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
+    """Print `value`, with records in it, as JSON on stdout, with control characters as escapes."""
+    from pydantic_core import to_jsonable_python
+
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=to_jsonable_python)
     typer.echo(_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 

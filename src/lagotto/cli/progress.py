@@ -8,15 +8,8 @@ from pathlib import Path
 from typing import Self
 
 import typer
+from rich import progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Progress as Bar
 
 from lagotto._internal.display import counted
 from lagotto.base.copy import CopyReport
@@ -42,14 +35,14 @@ class ProgressBar:
     def __init__(self) -> None:
         self.stored = 0
         console = Console(stderr=True)
-        self._bar = Bar(
-            SpinnerColumn(),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[counts]}", markup=False),
-            TimeElapsedColumn(),
-            TextColumn("left:", style="dim"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[file]}", style="dim", markup=False),
+        self._bar = progress.Progress(
+            progress.SpinnerColumn(),
+            progress.BarColumn(bar_width=20),
+            progress.TextColumn("{task.fields[counts]}", markup=False),
+            progress.TimeElapsedColumn(),
+            progress.TextColumn("left:", style="dim"),
+            progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[file]}", style="dim", markup=False),
             console=console,
             transient=True,
             disable=not console.is_terminal,
@@ -75,13 +68,13 @@ class ProgressBar:
 
 
 @contextmanager
-def resumable(progress: ProgressBar) -> Iterator[None]:
-    """Show `progress`; Ctrl-C ends the command, which says what is kept and how to continue."""
+def resumable(meter: ProgressBar) -> Iterator[None]:
+    """Show `meter`; Ctrl-C ends the command, which says what is kept and how to continue."""
     try:
-        with progress:
+        with meter:
             yield
     except KeyboardInterrupt as exc:
-        say(f"stopped: {progress.summary}; run the same command again to continue")
+        say(f"stopped: {meter.summary}; run the same command again to continue")
         raise typer.Exit(INTERRUPTED) from exc
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
@@ -9,8 +10,8 @@ import typer
 from lagotto._internal.display import counted
 from lagotto._internal.registry import did_you_mean
 from lagotto.cli.connect import open_for_a_question
-from lagotto.cli.options import AS_JSON, BaseOptions, SearchOptions, argument, option, parse_filters
-from lagotto.cli.output import print_json, printable, say, stdout, warn
+from lagotto.cli.options import BaseOptions, SearchOptions, argument, option, parse_filters
+from lagotto.cli.output import printable, say, stdout, warn
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -78,8 +79,7 @@ def retrieve(
     why_not: str | None = option(
         "Explain why this document is not among the hits.", metavar="DOCUMENT"
     ),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Iterator[object]:
     """Find the best passages for a question."""
     settings = arguments(how)
     reason: WhyNot | None = None
@@ -92,19 +92,14 @@ def retrieve(
             document = find_document(kb, why_not, collection=how.collection)
             reason = kb.why_not(query, document.id, **settings)
             hits = reason.results
-    if as_json:
-        results = [{**hit.model_dump(mode="json"), "citation": hit.citation} for hit in hits]
-        answer: dict[str, object] = {
-            "query": query,
-            "mode": mode_of(settings),
-            "degraded": list(hits.degraded),
-            "corrections": {word: list(terms) for word, terms in hits.stats.corrections.items()},
-            "results": results,
-        }
-        if reason is not None:
-            answer["why_not"] = reason.model_dump(mode="json")
-        print_json(answer)
-        return
+    yield {
+        "query": query,
+        "mode": mode_of(settings),
+        "degraded": hits.degraded,
+        "corrections": hits.stats.corrections,
+        "results": ({**hit.model_dump(mode="json"), "citation": hit.citation} for hit in hits),
+        **({} if reason is None else {"why_not": reason}),
+    }
     from lagotto.cli.render import print_hit
 
     warn(hits.degraded)
@@ -121,16 +116,12 @@ def retrieve(
         say(str(reason))
 
 
-def search(
-    base: BaseOptions, how: SearchOptions, query: str = QUERY, as_json: bool = AS_JSON
-) -> None:
+def search(base: BaseOptions, how: SearchOptions, query: str = QUERY) -> Iterator[object]:
     """Find documents for a question. Each one is shown with the passages that support it."""
     settings = arguments(how)
     with open_for_a_question(base) as kb:
         bundle = kb.search(query, **settings)
-    if as_json:
-        print_json({"query": query, "mode": mode_of(settings), **bundle.model_dump(mode="json")})
-        return
+    yield {"query": query, "mode": mode_of(settings), **dict(bundle)}
     from lagotto.cli.render import print_document
 
     warn(bundle.stats.degraded)
@@ -163,17 +154,14 @@ def context(
     fill: bool = option("Use the whole budget, also where evidence stops.", default=False),
     format: Format = option("Format of the context.", default="plain"),  # noqa: A002
     counter: str | None = option("Token counter, such as tiktoken:o200k_base.", metavar="NAME"),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Iterator[object]:
     """Build a cited context for a prompt. The passages and their markup fit a token budget."""
     settings = arguments(how)
     with open_for_a_question(base) as kb:
         packing: Any = {"fill": fill or None, "format": format, "counter": counter}
         question: Any = {"queries": [query, *more]} if more else {"query": query}
         pack = kb.context(**question, max_tokens=max_tokens, **packing, **settings)
-    if as_json:
-        print_json(pack.model_dump(mode="json"))
-        return
+    yield pack
     warn(pack.trace.stats.degraded)
     if pack.context_pack:
         typer.echo(printable(pack.context_pack))

@@ -6,22 +6,25 @@ import asyncio
 import json
 import re
 import signal
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import typer
 
 from lagotto._internal.locations import is_web_address
 from lagotto._internal.memory import limit_arenas
 from lagotto.cli.connect import check_exists, open_store
-from lagotto.cli.options import AS_JSON, BaseOptions, argument, option, parse_filters
-from lagotto.cli.output import one_line, print_json, printable, say, stdout
+from lagotto.cli.options import BaseOptions, argument, option, parse_filters
+from lagotto.cli.output import one_line, printable, say, stdout
 from lagotto.errors import ConfigError, missing_package
 
 if TYPE_CHECKING:
     from lagotto.base.protocol import AsyncBase
-    from lagotto.server.access import ApiKey
+    from lagotto.server.access import ApiKey, ApiKeys
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,48 +137,42 @@ def keys(
     new: KeyOptions,
     action: Literal["create", "list", "revoke"] = argument("What to do.", metavar="ACTION"),
     key: str | None = argument("Id or name of the key to revoke.", metavar="KEY", default=None),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Iterator[object]:
     """Create, list and revoke the API keys of a server."""
     check_exists(base.kb)
-    if action == "revoke" and key is None:
-        raise ConfigError("which key? write `lagotto keys revoke KEY`, with its id or name")
-    asyncio.run(_keys(base.kb, new, action, key or "", as_json=as_json))
-
-
-async def _keys(location: str, new: KeyOptions, action: str, name: str, *, as_json: bool) -> None:
-    from lagotto.server.access import ApiKeys
-
-    attributes: dict[str, Any] = {}
-    if action == "create":
-        attributes = {
+    if action == "list":
+        yield from _listed(_of_keys(base.kb, lambda keys: keys.list()))
+    elif action == "create":
+        attributes: dict[str, Any] = {
             "scopes": _words(new.scopes),
             "collections": None if new.collections is None else _words(new.collections),
             "filters": parse_filters(new.filters),
             "expires_at": _moment(new.expires),
         }
-    async with open_store(location) as store:
-        store_keys = ApiKeys(store.keyed_values)
-        if action == "list":
-            _print_keys(await store_keys.list(), as_json=as_json)
-            return
-        if action == "revoke":
-            key = await store_keys.revoke(name)
-            typer.echo(printable(f"{key.id} ({key.name}) is revoked"))
-            return
-        secret, key = await store_keys.create(new.name, **attributes)
-    if as_json:
-        print_json({**key.model_dump(mode="json"), "key": secret})
-    else:
+        secret, made = _of_keys(base.kb, lambda keys: keys.create(new.name, **attributes))
+        yield {**made.model_dump(mode="json"), "key": secret}
         typer.echo(secret)
-        say(f"{key.id} ({key.name}); the key is shown this once and not stored")
+        say(f"{made.id} ({made.name}); the key is shown this once and not stored")
+    elif key is None:
+        raise ConfigError("which key? write `lagotto keys revoke KEY`, with its id or name")
+    else:
+        revoked = _of_keys(base.kb, lambda keys: keys.revoke(key))
+        typer.echo(printable(f"{revoked.id} ({revoked.name}) is revoked"))
 
 
-def _print_keys(api_keys: list[ApiKey], *, as_json: bool) -> None:
+def _of_keys(location: str, call: Callable[[ApiKeys], Awaitable[T]]) -> T:
+    from lagotto.server.access import ApiKeys
+
+    async def run() -> T:
+        async with open_store(location) as store:
+            return await call(ApiKeys(store.keyed_values))
+
+    return asyncio.run(run())
+
+
+def _listed(api_keys: list[ApiKey]) -> Iterator[object]:
     now = datetime.now(UTC)
-    if as_json:
-        print_json([{**key.model_dump(mode="json"), "state": key.state(now)} for key in api_keys])
-        return
+    yield [{**key.model_dump(mode="json"), "state": key.state(now)} for key in api_keys]
     from lagotto.cli.render import print_table
 
     rows = []

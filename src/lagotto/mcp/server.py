@@ -17,7 +17,7 @@ from lagotto.base.protocol import AsyncBase, BaseVerbs, page_of_documents
 from lagotto.documents import Span
 from lagotto.mcp.documents import URI_TEMPLATE, DocumentAddress, excerpt
 from lagotto.mcp.quotation import DEFAULT_TOKENS, MOST_TOKENS, cut, label, most, shortened, to_json
-from lagotto.mcp.tools import TOOLS, Agent, Tool, require_document
+from lagotto.mcp.tools import HINTS, TOOLS, Agent, require_document
 
 MOST_NAMES = 20
 
@@ -107,7 +107,16 @@ def create_server(agent: Agent) -> Server[Any]:
             raise MCPError(code=types.INVALID_PARAMS, message=message_of(exc)) from None
 
     async def list_tools(_: Context, __: object) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=list(map(_described, tools.values())))
+        listed = [
+            types.Tool(
+                name=tool.name,
+                description=tool.description,
+                input_schema=tool.schema,
+                annotations=types.ToolAnnotations.model_validate(HINTS[tool.effect]),
+            )
+            for tool in tools.values()
+        ]
+        return types.ListToolsResult(tools=listed)
 
     async def call_tool(_: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = tools.get(params.name)
@@ -145,15 +154,6 @@ def create_server(agent: Agent) -> Server[Any]:
     )
     server.middleware.append(with_instructions)
     return server
-
-
-def _described(tool: Tool) -> types.Tool:
-    return types.Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=tool.schema,
-        annotations=types.ToolAnnotations.model_validate(tool.hints),
-    )
 
 
 async def serve_stdio(base: AsyncBase, *, writes: bool = False) -> None:

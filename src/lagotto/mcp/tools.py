@@ -22,37 +22,9 @@ from lagotto.context.formats import CUT
 from lagotto.context.passages import stitched
 from lagotto.documents import DEFAULT_COLLECTION, Document, DocumentRef, Record, Span
 from lagotto.errors import CitationError, ConfigError, DeadlineExceeded, LagottoError
-from lagotto.mcp.documents import (
-    PARTS,
-    DocumentAddress,
-    excerpt,
-    fitting,
-    make_cursor,
-    parse_cursor,
-    parse_id,
-    scope_of,
-    sections,
-    status,
-    url_of,
-)
-from lagotto.mcp.quotation import (
-    BYTES_PER_TOKEN,
-    DEFAULT_TOKENS,
-    LEAST_TOKENS,
-    MARK,
-    MOST_TOKENS,
-    NOTICE,
-    estimate,
-    label,
-    label_room,
-    most,
-    on_wire,
-    quoted,
-    shortened,
-    to_json,
-    visible,
-    visible_fields,
-)
+from lagotto.mcp import documents, quotation
+from lagotto.mcp.documents import fitting, make_cursor, parse_cursor, scope_of, status
+from lagotto.mcp.quotation import label, label_room, shortened, to_json
 from lagotto.prefs import MOST_QUERIES, several_queries
 from lagotto.request_context import RequestContext
 from lagotto.results import Results, RetrievalResult
@@ -62,7 +34,9 @@ MOST_RESULTS = 50
 """The hits of a search that can be paged through."""
 
 MaxTokens = Annotated[
-    int, Field(ge=LEAST_TOKENS), AfterValidator(lambda tokens: min(tokens, MOST_TOKENS))
+    int,
+    Field(ge=quotation.LEAST_TOKENS),
+    AfterValidator(lambda tokens: min(tokens, quotation.MOST_TOKENS)),
 ]
 DocumentId = Annotated[str, Field(min_length=1, max_length=5_000)]
 Effect = Literal["reads", "adds", "removes"]
@@ -71,7 +45,7 @@ Effect = Literal["reads", "adds", "removes"]
 class Arguments(Record):
     """What every tool with an answer of any length takes."""
 
-    max_tokens: MaxTokens = DEFAULT_TOKENS
+    max_tokens: MaxTokens = quotation.DEFAULT_TOKENS
     cursor: str | None = None
 
 
@@ -108,6 +82,12 @@ class Agent:
 
 
 Run = Callable[[Agent, Any], Awaitable[str]]
+HINTS: Mapping[Effect, Mapping[str, bool]] = {
+    "reads": {"readOnlyHint": True, "openWorldHint": False},
+    "adds": {"destructiveHint": False, "idempotentHint": True, "openWorldHint": False},
+    "removes": {"destructiveHint": True, "idempotentHint": True, "openWorldHint": False},
+}
+"""What tools do to the base; they never touch anything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +109,6 @@ class Tool:
         """The JSON schema of the arguments, as short as it can be."""
         return schema_of(self.arguments, "items", "maximum", "description")
 
-    @property
-    def hints(self) -> dict[str, bool]:
-        """What the tool does to the base; it never touches anything else."""
-        if self.effect == "reads":
-            return {"readOnlyHint": True, "openWorldHint": False}
-        destroys = self.effect == "removes"
-        return {"destructiveHint": destroys, "idempotentHint": True, "openWorldHint": False}
-
     async def __call__(self, agent: Agent, arguments: Mapping[str, Any]) -> str:
         """Check the arguments, run, and check the answer: it is never over its budget."""
         try:
@@ -153,8 +125,8 @@ class Tool:
             raise ConfigError(f"{shortened(wrong, most=600)}; {self.name} takes {names}") from exc
         answer = await self.run(agent, args)
         # Tools keep their budget, but none can shorten an id or a path of thousands of characters.
-        budget = args.max_tokens if isinstance(args, Arguments) else MOST_TOKENS
-        if (size := on_wire(answer)) > budget:
+        budget = args.max_tokens if isinstance(args, Arguments) else quotation.MOST_TOKENS
+        if (size := quotation.on_wire(answer)) > budget:
             raise ConfigError(
                 f"max_tokens is {budget}, and the shortest answer to this has {size} tokens; "
                 "ask with more"
@@ -179,7 +151,7 @@ def tool(description: str, *, effect: Effect = "reads") -> Callable[[Run], Run]:
 
 async def require_document(base: BaseVerbs, text: str) -> tuple[Document, CitationKey | None]:
     """The document of an id, and the passage, if it names one; ConfigError if there is none."""
-    name, passage = parse_id(text)
+    name, passage = documents.parse_id(text)
     document = await base.get(name.document_id, collection=name.collection)
     if document is None:
         raise ConfigError(
@@ -243,7 +215,7 @@ async def search(agent: Agent, args: SearchArguments) -> str:
             answer["degraded"] = [shortened(note) for note in answered.degraded[:3]]
         return to_json(answer)
 
-    return render(most(len(page), render, budget=args.max_tokens))
+    return render(quotation.most(len(page), render, budget=args.max_tokens))
 
 
 def _results(hits: Sequence[RetrievalResult], args: SearchArguments) -> list[dict[str, object]]:
@@ -253,8 +225,8 @@ def _results(hits: Sequence[RetrievalResult], args: SearchArguments) -> list[dic
         {
             "id": key_of(hit),
             "title": shortened(hit.citation.removeprefix("Doc: "), most=room),
-            "url": shortened(url_of(hit.document_source, hit.document_ref), most=500),
-            "text": visible(snippet(hit.content, language=hit.language).text),
+            "url": shortened(documents.url_of(hit.document_source, hit.document_ref), most=500),
+            "text": quotation.visible(snippet(hit.content, language=hit.language).text),
             "score": round(hit.score, 2),
         }
         for hit in hits
@@ -284,8 +256,8 @@ async def fetch(agent: Agent, args: DocumentArguments) -> str:
             {
                 "id": shortened(args.id, most=2_000),
                 "title": shortened(title, most=label_room(args.max_tokens)),
-                "text": visible(text[start:end]),
-                "url": shortened(url_of(document.source, document.ref), most=500),
+                "text": quotation.visible(text[start:end]),
+                "url": shortened(documents.url_of(document.source, document.ref), most=500),
                 "metadata": metadata,
                 "start": start,
                 "shown": count,
@@ -333,8 +305,8 @@ def _metadata(document: Document, passage: CitationKey | None, *, room: int) -> 
             cited(document, passage)
         except CitationError:
             fields["changed"] = "the document has changed since this id was made; search again"
-    for name, value in visible_fields(document.metadata).items():
-        if estimate(to_json(to_json({**fields, name: value}))) <= room:
+    for name, value in quotation.visible_fields(document.metadata).items():
+        if quotation.estimate(to_json(to_json({**fields, name: value}))) <= room:
             fields.setdefault(name, value)
     return fields
 
@@ -359,7 +331,7 @@ class QuotedPassage:
         """The passage under its marker; its label has `room` characters."""
         key = key_of_text(*self.document, self.start, self.text)
         text = self.text.rstrip() + CUT * self.is_cut
-        return f"[{marker}] {label(self.label, most=room)} key={key}\n{quoted(text)}"
+        return f"[{marker}] {label(self.label, most=room)} key={key}\n{quotation.quoted(text)}"
 
     def cut(self, length: int) -> QuotedPassage:
         return replace(self, text=self.text[:length], is_cut=length < len(self.text))
@@ -432,11 +404,11 @@ def _answer(
         missing = next((rank for rank in range(seen + 1, total + 1) if rank not in ranks), None)
         scope = [*args.scope, args.top_k]
         more = make_cursor(missing - 1, of=scope) if missing and chosen and not coverage else None
-        note = NOTICE if chosen else NOTHING.capitalize()
+        note = quotation.NOTICE if chosen else NOTHING.capitalize()
         head = status("passages" if coverage else "hits", len(ranks), total, more)
         return "\n".join([head, note, *covered(len(chosen)), *blocks])
 
-    number = most(len(passages), lambda n: render(passages[:n]), budget=args.max_tokens)
+    number = quotation.most(len(passages), lambda n: render(passages[:n]), budget=args.max_tokens)
     if number or not passages:
         return render(passages[:number])
     first = passages[0]
@@ -465,20 +437,20 @@ async def outline(agent: Agent, args: DocumentArguments) -> str:
     """The sections from the cursor on, as many as fit."""
     document, _ = await require_document(agent.base, args.id)
     title = document.title or document.source or document.id
-    name = DocumentAddress(*document.ref)
+    name = documents.DocumentAddress(*document.ref)
     head = f"{label(title, most=label_room(args.max_tokens))} id={name}"
     text, structure = document.text, Structure(document)
     pages = f"{len(document.pages)} pages, " if document.pages else ""
     count = text.count("\n") + 1 if text else 0
     size = f"{pages}{count} lines, {len(text)} characters"
     lines = []
-    for number, heading in sections(document):
-        tokens = -(-(heading.end - heading.start) // BYTES_PER_TOKEN)
+    for number, heading in documents.sections(document):
+        tokens = -(-(heading.end - heading.start) // quotation.BYTES_PER_TOKEN)
         on = structure.pages(Span(heading.start, heading.end))
         about = f"~{tokens} tokens{f', page {on[0]}' if on else ''}"
-        lines.append(f"{MARK}{number} {shortened(heading.title)} ({about})")
+        lines.append(f"{quotation.MARK}{number} {shortened(heading.title)} ({about})")
     scope = ["outline", *scope_of(document)]
-    return _page("sections", lines, args, [head, size, NOTICE], scope=scope)
+    return _page("sections", lines, args, [head, size, quotation.NOTICE], scope=scope)
 
 
 Part = Annotated[
@@ -497,7 +469,7 @@ class ReadArguments(DocumentArguments):
 
     @model_validator(mode="after")
     def _one_part(self) -> Self:
-        present = [name for name in (*PARTS, "cursor") if getattr(self, name) is not None]
+        present = [name for name in (*documents.PARTS, "cursor") if getattr(self, name) is not None]
         if len(present) > 1:
             raise ValueError(f"{' and '.join(present)} are given; pass one of them")
         return self
@@ -516,10 +488,10 @@ async def read(agent: Agent, args: ReadArguments) -> str:
         start, *ends = parse_cursor(args.cursor, of=scope_of(document))
         whole = Span(*ends)
         rest = Span(start, whole.end)
-    for part, find in PARTS.items():
+    for part, find in documents.PARTS.items():
         if (value := getattr(args, part)) is not None:
             whole = rest = find(document, value)
-    return excerpt(document, rest, whole=whole, budget=args.max_tokens)
+    return documents.excerpt(document, rest, whole=whole, budget=args.max_tokens)
 
 
 @tool("List collections with their sizes.")
@@ -540,7 +512,7 @@ def _page(
         more = make_cursor(end, of=scope) if count and end < len(lines) else None
         return "\n".join([status(unit, count, len(lines), more), *head, *lines[start:end]])
 
-    return render(most(len(lines[start:]), render, budget=args.max_tokens))
+    return render(quotation.most(len(lines[start:]), render, budget=args.max_tokens))
 
 
 MOST_CHARACTERS = 1_000_000
@@ -570,7 +542,7 @@ async def add(agent: Agent, args: AddArguments) -> str:
         if failure.error != errors.ReplaceRefusedError.__name__:
             raise ConfigError(f"it was not added: {failure.reason}")
         done += ", and keeps its metadata"
-    return f"{done}: id={DocumentAddress(*document.ref)}"
+    return f"{done}: id={documents.DocumentAddress(*document.ref)}"
 
 
 class RemoveArguments(Record):
@@ -582,7 +554,7 @@ class RemoveArguments(Record):
 @tool("Remove documents by id, for good.", effect="removes")
 async def remove(agent: Agent, args: RemoveArguments) -> str:
     """Remove documents; an id of a passage stands for its document."""
-    names = list(dict.fromkeys(parse_id(each)[0] for each in args.ids))
+    names = list(dict.fromkeys(documents.parse_id(each)[0] for each in args.ids))
     missing = [
         str(name)[:300]
         for name in names

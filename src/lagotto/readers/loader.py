@@ -131,9 +131,9 @@ class Loading(Iterator["Document | ReadFailure"]):
     chosen for documents, with their sources.
     """
 
-    _paths: Iterable[str | Path | Source]
+    paths: Iterable[str | Path | Source]
     _selection: Selection
-    _options: ReadOptions
+    options: ReadOptions
     _process: ReaderProcess
     _fetch_limits: FetchLimits | None
     _needs_reading: NeedsReading
@@ -175,8 +175,8 @@ class Loading(Iterator["Document | ReadFailure"]):
         That is an empty path, one that does not exist, or a folder without a selected file.
         """
         problems: list[ReadError] = []
-        self._paths = tuple(self._paths)
-        for item in self._paths:
+        self.paths = tuple(self.paths)
+        for item in self.paths:
             if isinstance(item, Source) or is_web_address(item):
                 continue
             path = Path(item)
@@ -206,7 +206,7 @@ class Loading(Iterator["Document | ReadFailure"]):
 
     def _all(self) -> Iterator[Document | ReadFailure]:
         with closing(self._process):
-            for path in self._paths:
+            for path in self.paths:
                 for result in self._of(path):
                     yield ReadFailure.of(result) if isinstance(result, ReadError) else result
                     if self._process.interrupted.is_set():
@@ -232,7 +232,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         try:
             source = fetch(
                 address,
-                max_bytes=self._options.max_bytes,
+                max_bytes=self.options.max_bytes,
                 limits=self._fetch_limits,
                 interrupted=self._process.interrupted.is_set,
             )
@@ -317,7 +317,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         if document.kind == CODE and document.source_ref is None:
             metadata = {"path": path, **document.metadata}
             document = document.model_copy(update={"metadata": metadata})
-        options = self._options
+        options = self.options
         if options.id_from is None or (document.kind == ROW and options.columns.id):
             return document
         chosen = "#".join(filter(None, (path, document.source_ref)))
@@ -339,7 +339,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         isolated = name in ISOLATED and READERS.is_builtin(name)
         read = partial(self._process.read, name) if isolated else READERS.get(name)().read
         with native_panics("the reader"):
-            for result in read(source, options=self._options):
+            for result in read(source, options=self.options):
                 if isinstance(result, NoTextLayerError):
                     self._notes.append(str(result))
                 else:

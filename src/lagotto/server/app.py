@@ -152,6 +152,4 @@ class KeyAgent(Agent):
             yield
 
     def message(self, error: Exception) -> str | None:
-        if isinstance(error, LagottoError):
-            error = problem_of(error)
-        return error.detail if isinstance(error, Problem) else None
+        return problem_of(error).detail if isinstance(error, LagottoError | Problem) else None

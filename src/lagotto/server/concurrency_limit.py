@@ -25,7 +25,6 @@ class _Entry:
     client: str
     wide: bool
     admitted: asyncio.Future[None]
-    working: bool = False
 
 
 class Gate:
@@ -40,20 +39,22 @@ class Gate:
         self._most = most
         self._most_wide = max(1, most // WIDE_SHARE)
         self._queue = queue
-        self._entries: list[_Entry] = []
-        self._by_client: Counter[str] = Counter()
-        self._wide = 0
-        self.working = 0
+        self._waiting: list[_Entry] = []
+        self._working: list[_Entry] = []
 
     @property
     def waiting(self) -> int:
-        return len(self._entries)
+        return len(self._waiting)
+
+    @property
+    def working(self) -> int:
+        return len(self._working)
 
     @asynccontextmanager
     async def slot(self, client: str = "", *, wide: bool = False) -> AsyncIterator[None]:
         """Work inside; TooManyRequests if the queue is full."""
         entry = _Entry(client, wide, asyncio.get_running_loop().create_future())
-        self._entries.append(entry)
+        self._waiting.append(entry)
         self._admit()
         if self.waiting > self._queue:
             self._reject()
@@ -61,41 +62,32 @@ class Gate:
             await entry.admitted
             yield
         finally:
-            if entry.working:
-                self._count(entry, -1)
-                self._admit()
-            elif entry in self._entries:
-                self._entries.remove(entry)
+            for entries in (self._waiting, self._working):
+                if entry in entries:
+                    entries.remove(entry)
+            self._admit()
 
     def _admit(self) -> None:
         while self.working < self._most:
-            room = self._wide < self._most_wide
-            able = [entry for entry in self._entries if room or not entry.wide]
+            room = sum(entry.wide for entry in self._working) < self._most_wide
+            able = [entry for entry in self._waiting if room or not entry.wide]
             if not able:
                 return
-            # of equals, the oldest
-            entry = min(able, key=lambda entry: self._by_client[entry.client])
-            self._entries.remove(entry)
-            self._count(entry, 1)
-            entry.working = True
+            by_client = Counter(entry.client for entry in self._working)
+            entry = min(able, key=lambda entry: by_client[entry.client])  # of equals, the oldest
+            self._waiting.remove(entry)
+            self._working.append(entry)
             if not entry.admitted.done():
                 entry.admitted.set_result(None)
 
     def _reject(self) -> None:
         """Reject the latest request of the client with the most that wait."""
-        waiting = Counter(entry.client for entry in self._entries)
-        latest = max(reversed(self._entries), key=lambda entry: waiting[entry.client])
-        self._entries.remove(latest)
+        waiting = Counter(entry.client for entry in self._waiting)
+        latest = max(reversed(self._waiting), key=lambda entry: waiting[entry.client])
+        self._waiting.remove(latest)
         if not latest.admitted.done():
             detail = f"{self.working} requests are worked on and {self.waiting} wait"
             latest.admitted.set_exception(Problem("TooManyRequests", f"{detail}; try again later"))
-
-    def _count(self, entry: _Entry, change: int) -> None:
-        self.working += change
-        self._wide += change if entry.wide else 0
-        self._by_client[entry.client] += change
-        if not self._by_client[entry.client]:
-            del self._by_client[entry.client]
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -33,7 +33,7 @@ class QueryEmbedder:
         self, inner: Embedder, *, batches: QueryBatches | None = None, entries: int = ENTRIES
     ) -> None:
         self._inner = inner
-        self._batches = batches
+        self.batches = batches
         self._entries = entries
         self._vectors: OrderedDict[tuple[str | None, str], Vectors] = OrderedDict()
         self.info = inner.info
@@ -60,10 +60,10 @@ class QueryEmbedder:
             self._vectors.move_to_end(name)
             return entry.copy()
         self.misses += 1
-        if self._batches is None:
+        if self.batches is None:
             vectors = await self._inner.embed(texts, role=role)
         else:
-            vectors = await self._batches.embed(texts[0])
+            vectors = await self.batches.embed(texts[0])
         self._vectors[name] = vectors.copy()
         while len(self._vectors) > self._entries:
             self._vectors.popitem(last=False)
@@ -134,17 +134,16 @@ class QueryBatches:
 class ServedBase(AsyncKnowledgeBase):
     """A knowledge base with a cache of queries in front of its embedder; in batches, if wanted.
 
-    `query_cache` and `batching` are those of the present embedder, None before there is one.
+    `query_cache` is that of the present embedder, None before there is one.
     """
 
     query_cache: QueryEmbedder | None = None
-    batching: QueryBatches | None = None
 
     def __init__(self, *args: Any, batch_queries: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
         self._batch_queries = batch_queries
 
     def _searching_embedder(self, embedder: Embedder) -> Embedder:
-        self.batching = QueryBatches(embedder) if self._batch_queries else None
-        self.query_cache = QueryEmbedder(embedder, batches=self.batching)
+        batches = QueryBatches(embedder) if self._batch_queries else None
+        self.query_cache = QueryEmbedder(embedder, batches=batches)
         return self.query_cache

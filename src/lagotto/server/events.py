@@ -112,8 +112,7 @@ async def _sent(
         if not state.stopping.is_set():
             yield _event_bytes(event_id + 1, END)
     except (LagottoError, Problem) as exc:
-        problem = exc if isinstance(exc, Problem) else problem_of(exc)
-        details = problem.details(http.scope["request_id"])
+        details = problem_of(exc).details(http.scope["request_id"])
         yield _event_bytes(event_id + 1, Event("error", details))
     finally:
         stopping.cancel()

@@ -131,11 +131,13 @@ def problem_names() -> list[str]:
     return sorted({*TITLES, *(kind.__name__ for kind in ours if issubclass(kind, LagottoError))})
 
 
-def problem_of(error: LagottoError) -> Problem:
+def problem_of(error: LagottoError | Problem) -> Problem:
     """An error of the library as a problem.
 
     The message of an error that the client can't mend may name files and servers: it stays here.
     """
+    if isinstance(error, Problem):
+        return error
     kind = type(error)
     name = next(base.__name__ for base in kind.__mro__ if hasattr(errors, base.__name__))
     status = next((STATUSES[base] for base in kind.__mro__ if base in STATUSES), 500)

@@ -6,7 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -97,22 +97,17 @@ Observe = Callable[[SearchRequest, Awaitable[Any]], Awaitable[Any]]
 """Awaits the answer to a search, and notes how it ends."""
 
 
+@dataclass(eq=False, repr=False)
 class ScopedBase(BaseVerbs):
     """The verbs of a base for one caller, within its visibility and the limits of the server."""
 
-    def __init__(
-        self,
-        base: AsyncKnowledgeBase,
-        access: Access,
-        *,
-        settings: ServerSettings,
-        observe: Observe | None = None,
-    ) -> None:
-        self._base = base
-        self._access = access
-        self._visibility = access.visibility
-        self._settings = settings
-        self._observe = observe
+    _base: AsyncKnowledgeBase
+    _access: Access
+    _settings: ServerSettings
+    _observe: Observe | None = None
+
+    def __post_init__(self) -> None:
+        self._visibility = self._access.visibility
 
     def checked(self, request: SearchRequest) -> SearchRequest:
         """The request with all its settings; a problem if it exceeds the limits of the server.

@@ -92,10 +92,6 @@ def serve(settings: ServerSettings, *, announce: Callable[[str], object] | None 
         Multiprocess(config, sockets=[bound]).run()
 
 
-def serve_environment() -> None:
-    serve(ServerSettings.model_validate_json(os.environ[VARIABLE]))
-
-
 def listening(settings: ServerSettings) -> socket.socket:
     """The socket of the server, which its workers share; ConfigError if its address can't be used.
 

@@ -45,7 +45,8 @@ class ServerState:
         self.metrics = Metrics()
 
     def readings(self) -> Iterator[Metric]:
-        batching, cache = self.base.batching, self.base.query_cache
+        cache = self.base.query_cache
+        batching = cache and cache.batches
         working, late = self.gate.working, self.metrics.late_chunks
         queues = {"requests": self.gate.waiting, "tasks": self.tasks.waiting}
         if batching is not None:
@@ -61,8 +62,7 @@ class ServerState:
 
     def scoped_to(self, access: Access, http: HttpRequest) -> ScopedBase:
         """The base as the caller of a request sees it, whose searches are counted."""
-        observe = partial(self._observe, http)
-        return ScopedBase(self.base, access, settings=self.settings, observe=observe)
+        return ScopedBase(self.base, access, self.settings, partial(self._observe, http))
 
     async def embedder(self) -> Embedder:
         await self.base.prepare()

@@ -7,6 +7,7 @@ import json
 import secrets
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -74,6 +75,8 @@ class Task(Record):
 
 Writes = dict[str, tuple[str, ...] | None]
 """What a task writes, by collection: short hashes of document ids; None may be any document."""
+ANY = "*"
+"""In place of hashes, for any document."""
 
 
 class StoredTask(Record):
@@ -304,22 +307,18 @@ class PendingWrites:
     """What tasks that have not ended write."""
 
     def __init__(self) -> None:
-        self._names: dict[str, set[str] | None] = {}
+        self._names: dict[str, set[str]] = defaultdict(set)
 
     def add(self, writes: Writes) -> None:
         for collection, names in writes.items():
-            pending = self._names.setdefault(collection, set())
-            if names is None:
-                self._names[collection] = None
-            elif pending is not None:
-                pending.update(names)
+            self._names[collection].update([ANY] if names is None else names)
 
     def overlap(self, writes: Writes) -> bool:
         """Whether a task may write a document that one of these writes."""
         return any(
-            names is None or pending is None or not pending.isdisjoint(names)
+            names is None or ANY in pending or not pending.isdisjoint(names)
             for collection, names in writes.items()
-            if (pending := self._names.get(collection, set())) != set()
+            if (pending := self._names[collection])
         )
 
 
@@ -373,7 +372,7 @@ class TaskRun:
         self._version = version
         self._stored = stored
         self._queue = queue
-        self._base = ScopedBase(base, stored.access, settings=queue.settings)
+        self._base = ScopedBase(base, stored.access, queue.settings)
         self._lease = Lease(TASK, stored.task.id, stored.owner)
         self._saving = asyncio.Lock()
         self._progress = Progress()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -103,12 +102,9 @@ async def task_events(call: Call) -> object:
     """A task as server-sent events, numbered by its versions."""
     name = call.path("task_id")
     await call.state.tasks.get(name, call.access)
-
-    async def events() -> AsyncIterator[tuple[int, Event]]:
-        async for version, task in call.state.tasks.watch(name, call.access):
-            yield version, Event("task", task)
-
-    return EventStream(call.http, call.state, events())
+    states = call.state.tasks.watch(name, call.access)
+    events = ((version, Event("task", task)) async for version, task in states)
+    return EventStream(call.http, call.state, events)
 
 
 async def _upload(file: UploadFile | str) -> Upload:

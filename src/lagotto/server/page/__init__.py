@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from functools import partial
 from importlib import resources
-from typing import NamedTuple
+from pathlib import PurePath
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -42,35 +42,26 @@ MEDIA_TYPES = {
 }
 
 
-class Asset(NamedTuple):
-    """A file of the page."""
-
-    data: bytes
-    media_type: str
-    tag: str
-
-
-def load_assets() -> dict[str, Asset]:
-    assets: dict[str, Asset] = {}
-    for file in (resources.files(__name__) / "assets").iterdir():
-        kind = MEDIA_TYPES.get(file.name[file.name.rfind(".") :])
-        if kind is not None:
-            data = file.read_bytes()
-            tag = hashlib.sha256(data).hexdigest()[:16]
-            assets[file.name] = Asset(data, kind, f'"{tag}"')
-    return assets
+def load_assets() -> dict[str, bytes]:
+    files = (resources.files(__name__) / "assets").iterdir()
+    return {
+        file.name: file.read_bytes() for file in files if PurePath(file.name).suffix in MEDIA_TYPES
+    }
 
 
 def routes() -> list[Route]:
-    assets = load_assets()
-    view = partial(_send, assets.pop("index.html"))
-    files = {f"{ASSETS}/{name}": partial(_send, asset) for name, asset in assets.items()}
-    return [Route(path, send) for path, send in {**dict.fromkeys(VIEWS, view), **files}.items()]
+    routes = []
+    for name, data in load_assets().items():
+        tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+        send = partial(_send, data, MEDIA_TYPES[PurePath(name).suffix], tag)
+        paths = VIEWS if name == "index.html" else (f"{ASSETS}/{name}",)
+        routes += [Route(path, send) for path in paths]
+    return routes
 
 
-async def _send(asset: Asset, http: HttpRequest) -> Response:
+async def _send(data: bytes, media_type: str, tag: str, http: HttpRequest) -> Response:
     http.scope["operation"] = "page"
-    headers = {**HEADERS, "ETag": asset.tag}
-    if http.headers.get("if-none-match") == asset.tag:
+    headers = {**HEADERS, "ETag": tag}
+    if http.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
-    return Response(asset.data, headers=headers, media_type=asset.media_type)
+    return Response(data, headers=headers, media_type=media_type)
