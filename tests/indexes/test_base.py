@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.indexes.base import NO_HITS, Hits, are_among, depths, keys_of, merge_hits, top_k
+from lagotto.indexes.base import NO_HITS, Hits, are_among, depths, merge_hits, top_k, union
 
 keys = st.lists(st.integers(0, 300) | st.integers(0, 2**62), max_size=30)
 
@@ -28,7 +28,8 @@ def hits(**scores: float) -> Hits:
 def test_the_best_of_lists_have_ties_in_the_order_of_keys(k: int, wanted: list[int] | None) -> None:
     lists = [hits(k7=0.5, k1=0.1), hits(k4=0.9, k2=0.5)]
     assert merge_hits(lists, k=k).keys.tolist() == (wanted or [4, 2, 7, 1][:k])
-    assert keys_of([*lists, hits(k0=1.0, k4=0.2)]).tolist() == [0, 1, 2, 4, 7]
+    others = hits(k0=1.0, k4=0.2)
+    assert union([each.keys for each in (*lists, others)]).tolist() == [0, 1, 2, 4, 7]
 
 
 def test_scores_of_some_keys() -> None:
