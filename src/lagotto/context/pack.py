@@ -39,13 +39,7 @@ from lagotto.context.selection import (
 from lagotto.documents import Chunk, DocumentRef, Location, Record
 from lagotto.prefs import ContextPrefs
 from lagotto.rerankers.base import RerankResult
-from lagotto.results import (
-    RetrievalResult,
-    RetrievalStats,
-    Score,
-    TracedCandidate,
-    merged_stats,
-)
+from lagotto.results import RetrievalResult, RetrievalStats, Score, TracedCandidate, merged_stats
 from lagotto.retrieval.pipeline import Outcome
 from lagotto.retrieval.retriever import as_list, results_of
 
@@ -208,9 +202,7 @@ async def as_pack(*outcomes: Outcome, count: TokenCounter) -> ContextPack:
     return pack.model_copy(update={"trace": trace})
 
 
-def _candidates(
-    chunks: Iterable[tuple[str, DocumentRef, float]],
-) -> tuple[TracedCandidate, ...]:
+def _candidates(chunks: Iterable[tuple[str, DocumentRef, float]]) -> tuple[TracedCandidate, ...]:
     """Chunks by id and document, with their scores, best first."""
     return tuple(
         TracedCandidate(

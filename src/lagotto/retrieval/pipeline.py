@@ -446,11 +446,8 @@ class Search:
 
         If it has no verdict, all hits are kept.
         """
-        query, prefs, notes = self._prefs.query_text, self._prefs.rerank, self.diagnostics
-        seen, rest = self._for_reranker(reranker, ranked)
-        hits = await stages.rerank(
-            reranker, query, seen, scored.candidates, prefs=prefs, diagnostics=notes
-        )
+        (seen, rest), prefs = self._for_reranker(reranker, ranked), self._prefs.rerank
+        hits = await stages.rerank(reranker, seen, scored.candidates, self._prefs, self.diagnostics)
         outcome.seen, outcome.verdicts = seen, [item for item in hits if item.rerank is not None]
         least = prefs.min_score or 0.0
         best = [item for item in hits if stages.verdict_score(item) >= least]
