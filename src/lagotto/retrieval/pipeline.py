@@ -276,21 +276,15 @@ class Search:
 
     async def _cut(self, scored: Scored) -> Scored:
         """The chunks of the documents that were found, made now or taken from the cache."""
-        from lagotto.retrieval.late import chunk_maker, late_candidates
+        from lagotto.retrieval.late import ChunkMaker, late_candidates
 
-        parts = self.components
-        items, cache = parts.items or scored.recall.view, parts.chunk_cache
+        parts, view = self.components, scored.recall.view
         with self.diagnostics.stage("chunk"):
-            maker = chunk_maker(
-                self._prefs,
-                chunker_id=parts.chunker,
-                vectors=parts.chunk_vectors,
-                cache=cache or parts.store.chunk_cache,
-            )
-            documents = await items.sources([item.name for item in scored.documents])
-            source, candidates = await late_candidates(
-                scored.recall.view, documents, plan=scored.plan, prefs=self._prefs, maker=maker
-            )
+            cache = parts.chunk_cache or parts.store.chunk_cache
+            maker = ChunkMaker(self._prefs, parts.chunker, parts.chunk_vectors, cache)
+            names = [item.name for item in scored.documents]
+            documents = await (parts.items or view).sources(names)
+            source, candidates = await late_candidates(view, documents, scored.plan, maker)
         for problem in maker.problems:
             self.diagnostics.note("late chunking", problem)
         with self.diagnostics.stage("fuse"):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -713,52 +713,41 @@ class Recall:
             return Candidates(keys, legs, depth)
 
     async def _single_query(self, depth: int) -> Candidates | None:
-        """Both legs in one query, if there are no others and the store can do so."""
-        query = self._hybrid_query(depth)
-        if query is None or self.view.native is None:
-            return None
-        hits = await self.view.native.hybrid(query)
-        if hits is None:
-            return None
-        legs: dict[Leg, LegScores] = {
-            "semantic": listed(hits.semantic, hits.keys, rest=hits.semantic_scores),
-            "text": listed(hits.text, hits.keys, rest=hits.text_scores),
-        }
-        return Candidates(hits.keys, legs, depth)
+        """Both legs in one query, None if they have to be asked one by one.
 
-    def _hybrid_query(self, depth: int) -> HybridQuery | None:
-        """The query of both legs, None if they have to be asked one by one.
-
-        That is so unless the scale of a score can be computed for each by itself.
+        That is so unless there are no others, the store can do so, and the scale of a score can be
+        computed for each by itself.
         """
-        query, prefs, scoring = self.legs, self.prefs, self.prefs.scoring
-        scale: Scale
-        if scoring.blend == "rrf":
-            scale = "rrf"
-        elif scoring.normalize == "absolute" or scoring.normalize == "theoretical":
-            scale = scoring.normalize
-        else:
-            return None
-        if self.weights is None or query.fuzzy is not None or query.exact is not None:
+        native, legs, prefs, scoring = self.view.native, self.legs, self.prefs, self.prefs.scoring
+        semantic, text = legs.semantic, legs.text
+        if native is None or self.weights is None or legs.active().keys() != {"semantic", "text"}:
             return None
         weights = self.weights["semantic"], self.weights["text"]
-        if query.semantic is None or query.text is None or min(weights) <= 0:
+        scale = "rrf" if scoring.blend == "rrf" else scoring.normalize
+        if semantic is None or text is None or min(weights) <= 0 or scale not in get_args(Scale):
             return None
-        if query.semantic.distance != "cosine" or prefs.strategy == "legs":
+        if semantic.distance != "cosine" or prefs.strategy == "legs":
             return None
-        return HybridQuery(
-            vector=query.semantic.vector,
-            text=query.text,
+        query = HybridQuery(
+            vector=semantic.vector,
+            text=text,
             depth=depth,
             fill=scoring.fill,
             least=(prefs.vector.min_score, prefs.fts.min_rank),
-            scale=scale,
+            scale=cast("Scale", scale),
             weights=weights,
             rrf_k=scoring.rrf_k,
             floor=self.floor,
             passages=2 * depth if self.passages is None else self.passages,
             anyway=prefs.strategy == "statement",
         )
+        if (hits := await native.hybrid(query)) is None:
+            return None
+        both: dict[Leg, LegScores] = {
+            "semantic": listed(hits.semantic, hits.keys, rest=hits.semantic_scores),
+            "text": listed(hits.text, hits.keys, rest=hits.text_scores),
+        }
+        return Candidates(hits.keys, both, depth)
 
     def _usable(self, outcomes: Mapping[Leg, Hits | StoreError]) -> dict[Leg, Hits]:
         """What the legs found that did not fail, without hits below their thresholds."""
