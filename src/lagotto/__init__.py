@@ -20,10 +20,7 @@ if TYPE_CHECKING:
         open as open,  # noqa: A004
     )
     from lagotto.base.copy import CopyReport as CopyReport
-    from lagotto.base.ingest import (
-        AddReport as AddReport,
-        Progress as Progress,
-    )
+    from lagotto.base.ingest import AddReport as AddReport, Progress as Progress
     from lagotto.base.judgements import RelevanceJudgement as RelevanceJudgement
     from lagotto.base.knowledge_base import AsyncKnowledgeBase as AsyncKnowledgeBase
     from lagotto.base.rebuild import RebuildProgress as RebuildProgress

@@ -29,9 +29,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from difflib import get_close_matches
+from functools import cached_property
 from itertools import chain
 from math import isfinite
 from reprlib import repr as shortened
@@ -156,12 +157,10 @@ def kind_of(value: object) -> ScalarKind | None:
     return "text" if isinstance(value, str) else None
 
 
-def _equality_operand(field: FieldRef, value: object) -> JsonScalar:
-    """Convert a value for Eq, Ne, In and NotIn, where None means a missing field."""
-    return None if value is None else _typed(field, value)
-
-
 def _typed(field: FieldRef, value: object) -> JsonScalar:
+    """Convert a value; None means a missing field."""
+    if value is None:
+        return None
     plain = _plain(field, value)
     if field.type == "time":
         return _moment(field, value)
@@ -311,7 +310,7 @@ class Comparison(Condition):
         object.__setattr__(self, "value", self._operand(value))
 
     def _operand(self, value: object) -> JsonScalar:
-        return _equality_operand(self.field, value)
+        return _typed(self.field, value)
 
     @property
     def operands(self) -> tuple[JsonScalar, ...]:
@@ -368,8 +367,6 @@ class Membership(Condition):
     """A field compared with several values; `distinct` is for lookups by kind and value."""
 
     values: tuple[JsonScalar, ...]
-    distinct: frozenset[tuple[ScalarKind | None, JsonScalar]] = field(init=False)
-    _key: str = field(init=False)
 
     def __init__(self, field: str, values: Iterable[Operand]) -> None:
         super().__init__(field)
@@ -381,19 +378,20 @@ class Membership(Condition):
             )
         # Sets are unordered, and equal filters must have the same repr.
         ordered = sorted(values, key=repr) if isinstance(values, set | frozenset) else values
-        plain = tuple(_equality_operand(self.field, value) for value in ordered)
-        key = f"{type(self).__name__}({self.field.name!r}, {digest(len(plain), repr(plain))})"
-        object.__setattr__(self, "values", plain)
-        object.__setattr__(self, "distinct", frozenset((kind_of(value), value) for value in plain))
-        object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "values", tuple(_typed(self.field, value) for value in ordered))
 
     @property
     def operands(self) -> tuple[JsonScalar, ...]:
         return self.values
 
-    @property
+    @cached_property
+    def distinct(self) -> frozenset[tuple[ScalarKind | None, JsonScalar]]:
+        return frozenset((kind_of(value), value) for value in self.values)
+
+    @cached_property
     def cache_key(self) -> str:
-        return self._key
+        key = digest(len(self.values), repr(self.values))
+        return f"{type(self).__name__}({self.field.name!r}, {key})"
 
     def _arguments(self) -> tuple[object, ...]:
         return (self.field.name, list(self.values))

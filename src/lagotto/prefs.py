@@ -492,18 +492,13 @@ class RetrievalPrefs(Preferences):
     _of_preset: frozenset[str] = PrivateAttr(default=frozenset())
     """The names of settings that a preset gave; like what follows, no matter of comparisons."""
     _changed: dict[object, RetrievalPrefs] = PrivateAttr(default_factory=dict)
-    """Preferences by the settings that made them. A copy may have other settings, and has none."""
+    """Preferences by the settings that made them. A copy with other settings has none."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
 
-    def __copy__(self) -> Self:
-        copy = super().__copy__()
-        copy._changed = {}
-        return copy
-
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        copy = super().__deepcopy__(memo)
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        copy = super().model_copy(update=update, deep=deep)
         copy._changed = {}
         return copy
 

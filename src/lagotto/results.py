@@ -12,17 +12,9 @@ from typing import Any, Literal, SupportsIndex, get_args, overload
 
 from pydantic import Field
 
+from lagotto import documents
 from lagotto._internal.display import Row, as_html, as_text, counted, excerpt
-from lagotto.documents import (
-    CODE,
-    DEFAULT_COLLECTION,
-    ROW,
-    Document,
-    DocumentRef,
-    Location,
-    Record,
-    Span,
-)
+from lagotto.documents import Document, DocumentRef, Location, Record, Span
 
 Score = float
 Leg = Literal["semantic", "text", "fuzzy", "exact"]
@@ -181,10 +173,10 @@ def named_document(title: str | None, source: str, kind: str, metadata: Mapping[
 
     Code is called by the path that its metadata have: below the folder that was read.
     """
-    if kind == CODE and source:
+    if kind == documents.CODE and source:
         path = metadata.get("path")
         return path if path and isinstance(path, str) else source
-    if kind == ROW and source:
+    if kind == documents.ROW and source:
         file = PurePosixPath(source).name
         return f"{title} ({file})" if title else file
     return title or source
@@ -214,7 +206,7 @@ def with_copies(citation: str, also_in: Sequence[str]) -> str:
 
 def cited_row(kind: str, metadata: Mapping[str, Any]) -> tuple[int, int] | None:
     """The row of its file that a document is, if it is one."""
-    number = metadata.get("row") if kind == ROW else None
+    number = metadata.get("row") if kind == documents.ROW else None
     return (number, number) if isinstance(number, int) and number > 0 else None
 
 
@@ -295,7 +287,7 @@ class CandidateItem(Record):
     """A document that may contain the answer, to be shown as a source."""
 
     item_id: str
-    collection: str = DEFAULT_COLLECTION
+    collection: str = documents.DEFAULT_COLLECTION
     language: str | None = None
     kind: str
     source: str
@@ -331,7 +323,7 @@ class EvidenceChunk(Record):
     @property
     def collection(self) -> str:
         """The collection of its document."""
-        return str((self.anchors or {}).get("collection", DEFAULT_COLLECTION))
+        return str((self.anchors or {}).get("collection", documents.DEFAULT_COLLECTION))
 
     @property
     def location(self) -> Location:

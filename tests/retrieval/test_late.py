@@ -24,7 +24,7 @@ from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
 from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import fuse
-from lagotto.retrieval.late import chunk_maker, index_text, late_candidates
+from lagotto.retrieval.late import ChunkMaker, index_text, late_candidates
 from lagotto.retrieval.recall import LegQueries, QueryPlan, SemanticQuery
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.retrieval.stages import above, cap, document_of, rank
@@ -110,10 +110,10 @@ async def evidence(
     """The candidates through the stages that every candidate goes through."""
     cache = store.chunk_cache if cached else None
     vectors = ChunkEmbedder(embedder)
-    maker = chunk_maker(prefs, chunker_id=chunker_id, vectors=vectors, cache=cache)
+    maker = ChunkMaker(prefs, chunker_id=chunker_id, vectors=vectors, cache=cache)
     async with store.view(prefs.filters) as view:
         plan = query.plan(prefs)
-        source, found = await late_candidates(view, documents, plan=plan, prefs=prefs, maker=maker)
+        source, found = await late_candidates(view, documents, plan, maker)
         fused = fuse(found, plan.weights, prefs.scoring)
         everything = len(found.keys)
         rows = np.arange(everything)
@@ -517,14 +517,14 @@ class TestChunker:
     )
     def test_which_one(self, own: str, chunking: dict[str, object], used: str) -> None:
         prefs, vectors = RetrievalPrefs(chunking=chunking), ChunkEmbedder(HashEmbedder())
-        made = chunk_maker(prefs, chunker_id=own, vectors=vectors, cache=None).chunker
+        made = ChunkMaker(prefs, chunker_id=own, vectors=vectors, cache=None).chunker
         assert made.id == used
 
     def test_one_without_sizes_can_not_be_resized(self) -> None:
         prefs = RetrievalPrefs(chunking={"chunker_id": "document", "max_chunk_tokens": 64})
         vectors = ChunkEmbedder(HashEmbedder())
         with pytest.raises(ConfigError, match="leave out max_chunk_tokens"):
-            chunk_maker(prefs, chunker_id="document", vectors=vectors, cache=None)
+            ChunkMaker(prefs, chunker_id="document", vectors=vectors, cache=None)
 
 
 async def test_ranks_of_late_chunks_follow_their_scores() -> None:

@@ -19,7 +19,7 @@ from lagotto.base.ingest import AddReport, OnProgress, Progress, batches, sum_re
 from lagotto.base.judgements import RelevanceJudgement, citation_of
 from lagotto.base.protocol import AsyncBase, FilterLike, ReadResults
 from lagotto.context import Citation, CitedPassage, ContextPack
-from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Record
+from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, DocumentRef, Record
 from lagotto.errors import CitationError, ConfigError, LagottoError, StoreError
 from lagotto.filters import parse_filter
 from lagotto.prefs import SearchRequest, Verb
@@ -169,7 +169,7 @@ class AsyncClient(AsyncBase):
         if body is None:
             hits = await self.answer(replace(request, verb="retrieve", document_id=""))
             collection = request.settings.get("collection") or DEFAULT_COLLECTION
-            return unknown_document(hits, (collection, request.document_id))
+            return unknown_document(hits, DocumentRef(collection, request.document_id))
         if request.verb == "retrieve":
             return results_of(body)
         if request.verb == "why_not":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
@@ -13,7 +13,7 @@ from pydantic import AliasChoices, Field, computed_field, model_validator
 
 from lagotto._internal.concurrency import in_thread, with_checkpoints
 from lagotto._internal.display import as_html, counted, excerpt
-from lagotto.context.budget import TokenCounter, fit, most_telling, shortened_to_fit
+from lagotto.context.budget import TokenCounter, fit, shortened_to_fit
 from lagotto.context.cite import Citation, cite
 from lagotto.context.formats import PackFormat, block, join_blocks
 from lagotto.context.passages import (
@@ -39,14 +39,7 @@ from lagotto.context.selection import (
 from lagotto.documents import Chunk, DocumentRef, Location, Record
 from lagotto.prefs import ContextPrefs
 from lagotto.rerankers.base import RerankResult
-from lagotto.results import (
-    RetrievalResult,
-    RetrievalStats,
-    Score,
-    TracedCandidate,
-    merged_stats,
-)
-from lagotto.retrieval.documents import Highlighter
+from lagotto.results import RetrievalResult, RetrievalStats, Score, TracedCandidate, merged_stats
 from lagotto.retrieval.pipeline import Outcome
 from lagotto.retrieval.retriever import as_list, results_of
 
@@ -209,9 +202,7 @@ async def as_pack(*outcomes: Outcome, count: TokenCounter) -> ContextPack:
     return pack.model_copy(update={"trace": trace})
 
 
-def _candidates(
-    chunks: Iterable[tuple[str, DocumentRef, float]],
-) -> tuple[TracedCandidate, ...]:
+def _candidates(chunks: Iterable[tuple[str, DocumentRef, float]]) -> tuple[TracedCandidate, ...]:
     """Chunks by id and document, with their scores, best first."""
     return tuple(
         TracedCandidate(
@@ -447,13 +438,8 @@ def _by_roles(questions: Sequence[PackQuery], known: Known, frame: _Frame) -> Pa
 
 
 def _by_worth(questions: Sequence[PackQuery], known: Known, frame: _Frame) -> PackSelection:
-    highlighters, max_tokens = cache(Highlighter), frame.prefs.max_tokens
-
-    def shorten(query: str, piece: Piece, fits: Callable[[Piece], bool]) -> Piece | None:
-        words = highlighters(query).spans(piece.chunk.text, language=piece.hit.language)
-        return most_telling(piece, words, fits)
-
-    selection = select(questions, known, frame.room(), max_tokens=max_tokens, shorten=shorten)
+    max_tokens = frame.prefs.max_tokens
+    selection = select(questions, known, frame.room(), max_tokens=max_tokens)
     while selection.taken and not frame.fits(list(selection.taken.values())):
         _, last = selection.taken.popitem()
         selection.leave(last, no_room(max_tokens))

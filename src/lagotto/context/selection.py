@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto._internal.display import excerpt
+from lagotto.context.budget import most_telling
 from lagotto.context.passages import (
     Known,
     PackPassage,
@@ -30,6 +31,7 @@ from lagotto.context.passages import (
 )
 from lagotto.documents import Chunk, DocumentRef
 from lagotto.results import RetrievalResult
+from lagotto.retrieval.documents import Highlighter
 from lagotto.retrieval.stages import copy_key
 
 DENSER = 1.5
@@ -179,6 +181,7 @@ class _Lane:
 
     def __init__(self, question: PackQuery, hits: Mapping[PieceName, tuple[float, Piece]]) -> None:
         self.question = question
+        self.highlighter = Highlighter(question.query)
         self.hits = hits
         self.best = max((worth for worth, _ in hits.values()), default=0.0)
         self.least = question.stop.least(self.best) if question.stop else 0.0
@@ -207,17 +210,12 @@ class _Lane:
 
 
 def select(
-    questions: Sequence[PackQuery],
-    known: Known,
-    room: Room,
-    *,
-    max_tokens: int,
-    shorten: Callable[[str, Piece, Callable[[Piece], bool]], Piece | None],
+    questions: Sequence[PackQuery], known: Known, room: Room, *, max_tokens: int
 ) -> PackSelection:
     """The pieces for a pack, those worth most first, for the question that has least of it.
 
-    A hit that does not fit in is shortened with `shorten`, which is given what fits. The first
-    piece for a question gets no more room than those that still wait for theirs.
+    A hit that does not fit in is shortened to what speaks for the question. The first piece for a
+    question gets no more room than those that still wait for theirs.
     """
     selection = PackSelection()
     lanes = _lanes(questions, known, selection)
@@ -246,7 +244,7 @@ def select(
                 selection.leave(piece, COPY)
                 continue
             before = room.left
-            made = _fitted(piece, room, share, partial(shorten, lane.question.query))
+            made = _fitted(piece, room, share, lane.highlighter)
             if made is None:
                 selection.leave(piece, no_room(max_tokens))
                 continue
@@ -265,18 +263,14 @@ def select(
     return selection
 
 
-def _fitted(
-    piece: Piece,
-    room: Room,
-    share: float,
-    shorten: Callable[[Piece, Callable[[Piece], bool]], Piece | None],
-) -> Piece | None:
+def _fitted(piece: Piece, room: Room, share: float, highlighter: Highlighter) -> Piece | None:
     """The piece, or of a hit what fits of it, once it is in the room; None if nothing fits."""
     if room.take(piece, share=share):
         return piece
     if piece.role != "primary" or room.left < SENTENCE_TOKENS:
         return None
-    cut = shorten(piece, partial(room.has, share=share))
+    words = highlighter.spans(piece.chunk.text, language=piece.hit.language)
+    cut = most_telling(piece, words, partial(room.has, share=share))
     return cut if cut is not None and room.take(cut, share=share) else None
 
 

@@ -10,17 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from lagotto import errors
 from lagotto._internal.concurrency import with_checkpoints
 from lagotto._internal.display import counted
 from lagotto._internal.locations import is_web_address
 from lagotto.documents import CODE, ROW, Document, storable
-from lagotto.errors import (
-    EmptySourceError,
-    NoTextLayerError,
-    ReadError,
-    UnsupportedFormatError,
-    native_panics,
-)
+from lagotto.errors import ReadError, native_panics
 from lagotto.readers.base import Reader, ReadFailure, ReadOptions, Source
 from lagotto.readers.formats import READERS, REMEDIES, Formats, Results
 from lagotto.readers.ocr import Ocr, create_ocr
@@ -74,7 +69,7 @@ def _strict(reader: Reader, source: Source, options: ReadOptions | None) -> Iter
     for result in reader.read(source, options=options or ReadOptions()):
         if isinstance(result, Document):
             yield result
-        elif not isinstance(result, NoTextLayerError):  # a blank page; the others were read
+        elif not isinstance(result, errors.NoTextLayerError):  # a blank page; the others were read
             raise result
 
 
@@ -273,7 +268,7 @@ class Loading(Iterator["Document | ReadFailure"]):
                 name = self._formats.name(source)
                 in_all = walk is None or self._selection.everything
                 unwanted: SkipReason | None = None if in_all else unwanted_content(source)
-            except UnsupportedFormatError as exc:
+            except errors.UnsupportedFormatError as exc:
                 if walk is None:
                     raise
                 unwanted = "unsupported"
@@ -295,8 +290,8 @@ class Loading(Iterator["Document | ReadFailure"]):
                 yield result
             if failure is None:
                 self.complete.add(source.name)
-        except EmptySourceError as exc:
-            scanned = isinstance(exc, NoTextLayerError)
+        except errors.EmptySourceError as exc:
+            scanned = isinstance(exc, errors.NoTextLayerError)
             if scanned and walk is None:
                 yield exc
             else:
@@ -340,7 +335,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         read = partial(self._process.read, name) if isolated else READERS.get(name)().read
         with native_panics("the reader"):
             for result in read(source, options=self.options):
-                if isinstance(result, NoTextLayerError):
+                if isinstance(result, errors.NoTextLayerError):
                     self._notes.append(str(result))
                 else:
                     yield result

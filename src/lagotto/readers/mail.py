@@ -13,14 +13,9 @@ from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
 from typing import BinaryIO, TypeAlias
 
+from lagotto import errors
 from lagotto.documents import Document, storable
-from lagotto.errors import (
-    CorruptSourceError,
-    EmptySourceError,
-    ReadError,
-    SourceTooLargeError,
-    UnsupportedFormatError,
-)
+from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
 from lagotto.readers.base import ReadOptions, Source, TextBuilder, one_line
 from lagotto.readers.decode import decode
 from lagotto.readers.formats import Formats, Results, reader
@@ -271,7 +266,7 @@ class _MessageDocuments:
                 else:
                     reason = f"attachment {name}: {result.reason}"
                     yield type(result)(self._source.label, reason)
-        except (UnsupportedFormatError, EmptySourceError):
+        except (errors.UnsupportedFormatError, EmptySourceError):
             return  # a picture, an archive, a signature
         except ReadError as exc:
             yield type(exc)(self._source.label, f"attachment {name}: {exc.reason}")

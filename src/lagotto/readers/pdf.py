@@ -15,13 +15,9 @@ from typing import Any, NamedTuple
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
+from lagotto import errors
 from lagotto.documents import Block, Heading, Page, Span, storable
-from lagotto.errors import (
-    CorruptSourceError,
-    EmptySourceError,
-    EncryptedSourceError,
-    NoTextLayerError,
-)
+from lagotto.errors import CorruptSourceError, EmptySourceError, EncryptedSourceError
 from lagotto.readers import base
 from lagotto.readers.base import Draft, HeadingMark, ReadOptions, Source, one_line, roman_number
 from lagotto.readers.formats import Results, reader
@@ -314,13 +310,13 @@ def read_pdf(source: Source, *, options: ReadOptions, ocr: Ocr | None = None) ->
     remedy = "OCR found no text either" if ocr else needs
     if not draft.text.strip():
         reason = f"none of {len(draft.pages)} pages has a text layer; {remedy}"
-        raise NoTextLayerError(source.label, reason)
+        raise errors.NoTextLayerError(source.label, reason)
     yield draft.document(source, kind="pdf", options=options)
     if blank := [page.number for page in draft.pages if page.start == page.end]:
         named = ", ".join(map(str, blank[:MOST_NAMED])) + (", ..." * (len(blank) > MOST_NAMED))
         pages = f"page {named} has" if len(blank) == 1 else f"{len(blank)} pages ({named}) have"
         reason = f"{pages} no text layer and can't be found; {remedy}"
-        yield NoTextLayerError(source.label, reason)
+        yield errors.NoTextLayerError(source.label, reason)
     for number in broken:
         reason = f"page {number} is damaged and was left out; the other pages were read"
         yield CorruptSourceError(source.label, reason)

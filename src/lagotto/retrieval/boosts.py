@@ -22,9 +22,7 @@ _DAY = timedelta(days=1)
 
 
 def boosted(
-    fused: Fused,
-    boosts: Sequence[Boost],
-    rows: Iterable[tuple[int, Document, Chunk | None]],
+    fused: Fused, boosts: Sequence[Boost], rows: Iterable[tuple[int, Document, Chunk | None]]
 ) -> Fused:
     """The fused scores times the factors of all boosts, which `rows` have the documents for.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from itertools import groupby, pairwise
 from typing import Literal
 
@@ -128,8 +128,7 @@ class Highlighter:
     """
 
     def __init__(self, query: str) -> None:
-        self._query = query
-        self._terms: dict[str | None, _QueryTerms] = {}
+        self._matching = cache(partial(_matching, query))
 
     def snippet(self, text: str, *, language: str | None = None, max_chars: int = 300) -> Snippet:
         """The part of `text` with the most words of the query, at most `max_chars` characters.
@@ -165,36 +164,30 @@ class Highlighter:
 
     def _matches(self, text: str, language: str | None) -> list[_Match]:
         checkpoint()
-        if language not in self._terms:
-            self._terms[language] = _QueryTerms(self._query, language)
         words = [(span, _terms(text[span.start : span.end], language)) for span in _words(text)]
         present = {term for _, terms in words for term in terms}
-        matching = self._terms[language].matching(present)
+        matching = self._matching(language)(present)
         matches = ((span, matching.intersection(terms)) for span, terms in words)
         return [match for match in matches if match[1]]
 
 
-class _QueryTerms:
-    """The terms of a query in one language, and those of texts that are like them."""
+def _matching(query: str, language: str | None) -> Callable[[set[str]], set[str]]:
+    """Gives the terms of a query, and those of a text that it seems to have misspelt."""
+    words = content_terms(query_terms(query, (language,)))
+    own_terms = {term for word in words for term in word.variants}
+    alike = cache(SimilarWords(own_terms, threshold=NEAR).to)
 
-    def __init__(self, query: str, language: str | None) -> None:
-        words = content_terms(query_terms(query, (language,)))
-        self._own_terms = {term for word in words for term in word.variants}
-        self._similar = SimilarWords(self._own_terms, threshold=NEAR)
-        self._alike: dict[str, list[tuple[str, float]]] = {}
-
-    def matching(self, present: set[str]) -> set[str]:
-        """The terms of the query, and those of `present` that it seems to have misspelt."""
-        if self._own_terms <= present:
-            return self._own_terms
+    def matching(present: set[str]) -> set[str]:
+        if own_terms <= present:
+            return own_terms
         nearest: dict[str, tuple[float, str]] = {}
-        for term in present - self._own_terms:
-            if term not in self._alike:
-                self._alike[term] = self._similar.to(term)
-            for own, likeness in self._alike[term]:
+        for term in present - own_terms:
+            for own, likeness in alike(term):
                 if own not in present:
                     nearest[own] = min(nearest.get(own, (0.0, "")), (-likeness, term))
-        return self._own_terms.union(term for _, term in nearest.values())
+        return own_terms.union(term for _, term in nearest.values())
+
+    return matching
 
 
 @lru_cache(maxsize=CACHE_SIZE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from lagotto.filters import And, matches
 from lagotto.indexes.base import ChunkKeys, Hits
 from lagotto.indexes.bm25 import CountedTerms, idf
 from lagotto.indexes.text_query import TextQuery, as_word, holds
-from lagotto.prefs import CachePrefs, RetrievalPrefs
+from lagotto.prefs import RetrievalPrefs
 from lagotto.results import Leg
 from lagotto.retrieval import recall
 from lagotto.retrieval.fusion import Candidates, LegScores, Scores
@@ -29,19 +29,14 @@ from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Passage,
 
 
 async def late_candidates(
-    view: View,
-    documents: Sequence[Document],
-    *,
-    plan: QueryPlan,
-    prefs: RetrievalPrefs,
-    maker: ChunkMaker,
+    view: View, documents: Sequence[Document], plan: QueryPlan, maker: ChunkMaker
 ) -> tuple[LateChunkSource, Candidates]:
     """All chunks of `documents`, which are whole, that some leg of the query finds.
 
     With the strategy `late` they are made now or come from the cache; with `mixed` the stored
     ones are taken where they were made by the chunker and the model that are asked for.
     """
-    text = plan.legs.text
+    text, prefs = plan.legs.text, maker.prefs
     # BM25 over the words: the server does not have these chunks
     legs = replace(plan.legs, text=text and replace(text, native=None))
     if text is not None and text.native is not None:  # its threshold is on the server's scale
@@ -55,7 +50,7 @@ async def late_candidates(
             if (item.chunker_id, item.model_id) == maker.made_by
         }
     rest = [item for item in documents if item.ref not in stored]
-    source = await _late_source(view, rest, maker, plan=plan, prefs=prefs)
+    source = await _late_source(view, rest, plan, maker)
     keys = np.concatenate([np.empty(0, np.int64), *stored.values()])
     scored: dict[Leg, LegScores] = {}
     for leg, query in legs.active().items():
@@ -95,14 +90,10 @@ def _listed(keys: ChunkKeys, scored: Mapping[Leg, LegScores]) -> Candidates:
 
 
 async def _late_source(
-    view: View,
-    documents: Sequence[Document],
-    maker: ChunkMaker,
-    *,
-    plan: QueryPlan,
-    prefs: RetrievalPrefs,
+    view: View, documents: Sequence[Document], plan: QueryPlan, maker: ChunkMaker
 ) -> LateChunkSource:
     """The chunks that are made, as far as the query and its filter allow them."""
+    prefs = maker.prefs
     embed = plan.legs.semantic is not None or prefs.diversity.mmr is not None
     sets = await maker.chunks(documents, embed=embed)
     texts: list[IndexedText] = []
@@ -208,34 +199,32 @@ CHUNKS_AT_ONCE = 512
 Work = tuple[Document, list[Chunk]]
 
 
-def chunk_maker(
-    prefs: RetrievalPrefs, *, chunker_id: str, vectors: ChunkEmbedder, cache: ChunkCacheRepo | None
-) -> ChunkMaker:
-    """Makes chunks as `prefs` ask for; by default by the base's own chunker, `chunker_id`."""
-    embedder, chunking = vectors.embedder, prefs.chunking
-    chunker: Chunker = CHUNKERS.create(
-        chunking.chunker_id or (DEFAULT_CHUNKER if chunker_id == WHOLE else chunker_id),
-        tokenizer=measuring_tokenizer(embedder.tokenizer, embedder.info.alphabets),
-        size=chunking.max_chunk_tokens,
-        overlap=chunking.overlap_tokens,
-    )
-    return ChunkMaker(chunker, vectors.with_headers(chunking.include_headers), cache, prefs.cache)
-
-
-@dataclass(slots=True)
 class ChunkMaker:
     """Cuts whole documents with one chunker and embeds their chunks, or takes them from the cache.
 
-    `counts` has the number of chunks made, cached and stored, and of sets written. A document that
-    can't be cut or embedded has no chunks; `problems` says why.
+    As `prefs` ask for, by default with the base's own chunker, `chunker_id`. `counts` has the
+    number of chunks made, cached and stored, and of sets written. A document that can't be cut or
+    embedded has no chunks; `problems` says why.
     """
 
-    chunker: Chunker
-    vectors: ChunkEmbedder
-    cache: ChunkCacheRepo | None = None
-    prefs: CachePrefs = field(default_factory=CachePrefs)
-    counts: Counter[str] = field(default_factory=Counter)
-    problems: list[str] = field(default_factory=list)
+    def __init__(
+        self,
+        prefs: RetrievalPrefs,
+        chunker_id: str,
+        vectors: ChunkEmbedder,
+        cache: ChunkCacheRepo | None,
+    ) -> None:
+        embedder, chunking = vectors.embedder, prefs.chunking
+        self.chunker: Chunker = CHUNKERS.create(
+            chunking.chunker_id or (DEFAULT_CHUNKER if chunker_id == WHOLE else chunker_id),
+            tokenizer=measuring_tokenizer(embedder.tokenizer, embedder.info.alphabets),
+            size=chunking.max_chunk_tokens,
+            overlap=chunking.overlap_tokens,
+        )
+        self.vectors = vectors.with_headers(chunking.include_headers)
+        self.prefs, self.cache = prefs, cache
+        self.counts: Counter[str] = Counter()
+        self.problems: list[str] = []
 
     @property
     def made_by(self) -> tuple[str, str]:
@@ -262,8 +251,8 @@ class ChunkMaker:
                     self._failed(document, vectors)
                 else:
                     sets[self._key(document)] = CachedChunks(chunks, vectors)
-            if embed and self.cache is not None and self.prefs.write_chunk_cache:
-                await self.cache.save(sets, ttl=self.prefs.ttl_seconds)
+            if embed and self.cache is not None and self.prefs.cache.write_chunk_cache:
+                await self.cache.save(sets, ttl=self.prefs.cache.ttl_seconds)
                 self.counts["chunk_sets_kept"] += len(sets)
             by_key |= sets
         none = CachedChunks([], np.zeros((0, self.vectors.embedder.info.dimension), np.float32))
@@ -285,7 +274,7 @@ class ChunkMaker:
         self.problems.append(f"{document.id} is left out ({error})")
 
     async def _load(self, keys: Sequence[CacheKey]) -> dict[CacheKey, CachedChunks]:
-        if self.cache is None or not self.prefs.use_chunk_cache:
+        if self.cache is None or not self.prefs.cache.use_chunk_cache:
             return {}
         # A service may change its model and keep the name, which is all that a key has of it.
         dimension = self.vectors.embedder.info.dimension

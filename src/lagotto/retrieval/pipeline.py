@@ -156,28 +156,24 @@ class Outcome:
         return self.diagnostics.stats(self.request.preferences, counts | shown)
 
 
+@dataclass(eq=False)
 class Search:
     """One query on one view: the stages in order."""
 
-    def __init__(
-        self,
-        components: Components,
-        request: SearchRequest,
-        view: View,
-        diagnostics: Diagnostics,
-    ) -> None:
-        self._components = components
-        self.request = request
-        self._prefs = prefs = request.preferences
+    components: Components
+    request: SearchRequest
+    view: View
+    diagnostics: Diagnostics
+
+    def __post_init__(self) -> None:
+        self._prefs = prefs = self.request.preferences
         enabled = prefs.rerank.enabled
         judges = prefs.rerank.reranker is not None if enabled == "named" else enabled
-        self._reranker = components.reranker if judges else None
+        self._reranker = self.components.reranker if judges else None
         judged = self._reranker is not None and not self._reranker.scale.blended
-        self._size = SearchSize.of(request, judged=judged)
+        self._size = SearchSize.of(self.request, judged=judged)
         self._is_late = prefs.chunking.strategy != "precomputed"
         self._shows_copies_once = prefs.diversity.copies == "once"
-        self.diagnostics = diagnostics
-        self._view = view
         self._passages: dict[int, Passage] = {}  # every one is read once
         self._unreadable: set[int] = set()
 
@@ -280,21 +276,15 @@ class Search:
 
     async def _cut(self, scored: Scored) -> Scored:
         """The chunks of the documents that were found, made now or taken from the cache."""
-        from lagotto.retrieval.late import chunk_maker, late_candidates
+        from lagotto.retrieval.late import ChunkMaker, late_candidates
 
-        parts = self._components
-        items, cache = parts.items or scored.recall.view, parts.chunk_cache
+        parts, view = self.components, scored.recall.view
         with self.diagnostics.stage("chunk"):
-            maker = chunk_maker(
-                self._prefs,
-                chunker_id=parts.chunker,
-                vectors=parts.chunk_vectors,
-                cache=cache or parts.store.chunk_cache,
-            )
-            documents = await items.sources([item.name for item in scored.documents])
-            source, candidates = await late_candidates(
-                scored.recall.view, documents, plan=scored.plan, prefs=self._prefs, maker=maker
-            )
+            cache = parts.chunk_cache or parts.store.chunk_cache
+            maker = ChunkMaker(self._prefs, parts.chunker, parts.chunk_vectors, cache)
+            names = [item.name for item in scored.documents]
+            documents = await (parts.items or view).sources(names)
+            source, candidates = await late_candidates(view, documents, scored.plan, maker)
         for problem in maker.problems:
             self.diagnostics.note("late chunking", problem)
         with self.diagnostics.stage("fuse"):
@@ -450,11 +440,8 @@ class Search:
 
         If it has no verdict, all hits are kept.
         """
-        query, prefs, notes = self._prefs.query_text, self._prefs.rerank, self.diagnostics
-        seen, rest = self._for_reranker(reranker, ranked)
-        hits = await stages.rerank(
-            reranker, query, seen, scored.candidates, prefs=prefs, diagnostics=notes
-        )
+        (seen, rest), prefs = self._for_reranker(reranker, ranked), self._prefs.rerank
+        hits = await stages.rerank(reranker, seen, scored.candidates, self._prefs, self.diagnostics)
         outcome.seen, outcome.verdicts = seen, [item for item in hits if item.rerank is not None]
         least = prefs.min_score or 0.0
         best = [item for item in hits if stages.verdict_score(item) >= least]
@@ -498,7 +485,7 @@ class Search:
 
     def fuse(self, candidates: Candidates, plan: QueryPlan) -> Fused:
         """One score from those of the legs."""
-        return self._components.scorer(
+        return self.components.scorer(
             candidates, plan.weights, self._prefs.scoring, floor=self._floor, damping=plan.damping
         )
 
@@ -528,22 +515,17 @@ class Search:
     @property
     def _floor(self) -> float:
         by_cosine = self._prefs.vector.distance == "cosine"
-        return self._components.embedder.info.cosine_floor if by_cosine else 0.0
+        return self.components.embedder.info.cosine_floor if by_cosine else 0.0
 
     async def _plan(
         self, expansion: Expansion | None, passages: int | None
     ) -> tuple[QueryPlan, Recall]:
         with self.diagnostics.stage("plan"):
-            planner = QueryPlanner(
-                self._view,
-                self._prefs,
-                embedder=self._components.embedder,
-                capabilities=self._components.store.capabilities,
-                diagnostics=self.diagnostics,
-                collection=self._prefs.collection or self.request.context.collection,
-            )
-            plan = await planner.plan(vector=self.request.vector, expansion=expansion)
-            view = self._view
+            parts, notes = self.components, self.diagnostics
+            can = parts.store.capabilities
+            planner = QueryPlanner(self.view, self.request, parts.embedder, can, notes, expansion)
+            plan = await planner.plan()
+            view = self.view
             if plan.excluded is not None:
                 view = await view.excluding(plan.excluded)
         if self._prefs.boost or self._shows_copies_once:  # every candidate is read
@@ -615,11 +597,11 @@ class Search:
         return factors
 
     async def _expansion(self) -> Expansion | None:
-        if self._components.expander is None:
+        if self.components.expander is None:
             return None
         try:
             with self.diagnostics.stage("expand"):
-                return await self._components.expander.expand(self._prefs.query_text)
+                return await self.components.expander.expand(self._prefs.query_text)
         except Exception as exc:  # noqa: BLE001 an expander of another package may raise anything
             raise_unless(RetrievalError, exc)
             self.diagnostics.note("expansion", f"left out ({exc})", cause=exc)

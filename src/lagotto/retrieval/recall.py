@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from lagotto.filters import FilterHint
 from lagotto.indexes import text_query
 from lagotto.indexes.base import NO_HITS, ChunkKeys, Hits, union
 from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery
-from lagotto.prefs import Distance, QueryType, RetrievalPrefs, ScoringPrefs
+from lagotto.prefs import Distance, QueryType, RetrievalPrefs, ScoringPrefs, SearchRequest
 from lagotto.results import LEGS, Leg
 from lagotto.retrieval.explain import Diagnostics
 from lagotto.retrieval.fusion import Candidates, LegScores, Scores
@@ -266,31 +266,27 @@ class QueryPlan:
         return replace(self, weights=weights)
 
 
+@dataclass(eq=False)
 class QueryPlanner:
     """Plans one query for one view."""
 
-    def __init__(
-        self,
-        view: View,
-        prefs: RetrievalPrefs,
-        *,
-        embedder: Embedder,
-        capabilities: Capabilities,
-        diagnostics: Diagnostics,
-        collection: str | None = None,
-    ) -> None:
-        self._view = view
-        self._prefs = prefs
-        self._embedder = embedder
-        self._diagnostics = diagnostics
-        self._can = capabilities
+    view: View
+    request: SearchRequest
+    embedder: Embedder
+    capabilities: Capabilities
+    diagnostics: Diagnostics
+    expansion: Expansion | None = None
+
+    def __post_init__(self) -> None:
+        self._prefs = prefs = self.request.preferences
+        view, can, diagnostics = self.view, self.capabilities, self.diagnostics
         for leg, why in view.degraded:
             diagnostics.note(leg, why)
         for problem in view.filter_notes:
             diagnostics.note("filter", problem, is_hint=isinstance(problem, FilterHint))
         config = prefs.fts.config if prefs.mode != "semantic" else None
         self._languages = query_languages(config, view.languages, diagnostics)
-        self._native = native_query(prefs, capabilities, self._languages)
+        self._native = native_query(prefs, can, self._languages)
         if config is not None and not is_language(config) and self._native is None:
             # Only a server that ranks knows other configurations.
             raise ConfigError(
@@ -298,12 +294,10 @@ class QueryPlanner:
                 "for none. A text search configuration of a PostgreSQL server is for bases on that "
                 f"server, with fts.rank_func ts_rank or ts_rank_cd (it is {prefs.fts.rank_func})"
             )
-        scored = prefs.mode != "semantic" or not capabilities.semantic
-        self._parsed, self._refused = read_query(
-            prefs, self._native, self._languages, scored=scored
-        )
+        self._parsed, self._refused = self._read()
         self._related: tuple[tuple[Term, ...], ...] = ()
         self._synonyms: dict[str, tuple[str, ...]] = {}
+        collection = prefs.collection or self.request.context.collection
         for name, synonyms in view.synonyms.items() if prefs.mode != "semantic" else ():
             if collection in (None, name):
                 self._synonyms |= synonyms.find(self._parsed.text, self._languages)
@@ -325,10 +319,21 @@ class QueryPlanner:
             problem = f"it seems to be {foreign}, and {documents}"
             diagnostics.note("query", problem, is_hint=True)
 
+    def _read(self) -> tuple[ParsedQuery, QueryError | None]:
+        """The query by our own syntax, or its words and the error where a server may know more."""
+        query, fts, languages = self._prefs.query_text, self._prefs.fts, self._languages
+        scored = self._prefs.mode != "semantic" or not self.capabilities.semantic
+        try:
+            return parse_query(query, fts.mode, languages, scored=scored), None
+        except QueryError as exc:
+            if self._native is None:
+                raise
+            return parse_query(_OPERATORS.sub(" ", query), "any", languages), exc
+
     def _sides(self) -> tuple[bool, bool]:
         """Whether the semantic and the word legs run: as asked for, as far as the store can."""
-        mode, weights, can = self._prefs.mode, self._weights, self._can
-        note = self._diagnostics.note
+        mode, weights, can = self._prefs.mode, self._weights, self.capabilities
+        note = self.diagnostics.note
         semantic = mode != "keyword" and weights["semantic"] > 0
         text = mode != "semantic" and any(weights[leg] > 0 for leg in ("text", "fuzzy", "exact"))
         if text and not can.text:
@@ -342,34 +347,31 @@ class QueryPlanner:
             note("text", f"{ranked}, not by {self._prefs.fts.rank_func}")
         return semantic, text
 
-    async def plan(
-        self, *, vector: Vector | None = None, expansion: Expansion | None = None
-    ) -> QueryPlan:
-        """The plan; `vector` is the query's, if there is one already."""
+    async def plan(self) -> QueryPlan:
         legs = LegQueries()
         if self._text and self._weights["text"]:
-            words = self._parsed.words + self._added(expansion)
+            words = self._parsed.words + self._added()
             if self._answers:
                 words += answer_patterns(self._query, self._languages)
             legs.text = TextQuery(words, self._parsed.where, await self._served())
-        if self._text and self._can.fuzzy and self._weights["fuzzy"]:
-            await self._fuzzy(legs, self._content)
+        if self._text and self.capabilities.fuzzy and self._weights["fuzzy"]:
+            await self._fuzzy(legs)
         if self._text and self._prefs.fts.mode == "any" and self._weights["exact"]:
             legs.exact = await exact_query(
-                self._view,
+                self.view,
                 quotations(self._query, self._languages),
                 identifiers(self._query, self._languages),
                 mentioned=self._type in MENTIONING,
             )
         if self._semantic:
-            await self._meaning(legs, vector, expansion)
-        excluded = self._parsed.excluded if self._can.text else None
+            await self._meaning(legs)
+        excluded = self._parsed.excluded if self.capabilities.text else None
         reads = self._text and self._reads
         return QueryPlan(self._type, legs, self._adapted(legs), excluded, reads=reads)
 
-    def _added(self, expansion: Expansion | None) -> tuple[tuple[Term, ...], ...]:
+    def _added(self) -> tuple[tuple[Term, ...], ...]:
         """The words that only the expansion has, with less weight."""
-        if expansion is None:
+        if (expansion := self.expansion) is None:
             return ()
         present = {term.text for word in self._parsed.words for term in word}
         words = content_words(" ".join((*expansion.queries, *expansion.passages)), self._languages)
@@ -384,34 +386,38 @@ class QueryPlanner:
 
         A query that the server refuses as well is a QueryError: our own, which says where.
         """
-        if self._native is None or self._view.native is None:
+        if self._native is None or self.view.native is None:
             return None
         try:
-            await self._view.native.prepare(self._native)
+            await self.view.native.prepare(self._native)
         except (QueryError, StoreError) as exc:
             if self._refused is not None:
                 raise self._refused from exc
             if isinstance(exc, QueryError):
                 raise
             note = f"words are ranked by bm25, not by {self._native.function} ({exc})"
-            self._diagnostics.note("text", note, cause=exc)
+            self.diagnostics.note("text", note, cause=exc)
             return None
         return self._native
 
-    async def _fuzzy(self, legs: LegQueries, words: Sequence[QueryTerm]) -> None:
-        fuzzy = self._prefs.fuzzy
-        if fuzzy.mode == "off" or not words:
+    async def _fuzzy(self, legs: LegQueries) -> None:
+        mode, words = self._prefs.fuzzy.mode, self._content
+        if mode == "off" or not words:
             return
-        if fuzzy.mode == "always":
+        if mode == "always":
             legs.fuzzy = await self._similar(words)
             return
-        meant = self._meant
-        pieces = zip(words, self._pieces, strict=True)
-        known = [1 if word.variants[0] in meant else count for word, count in pieces]
-        corrected, legs.misspelt = await correct(self._view, words, known)
+        # What the embedder has whole, or has synonyms, is a word, even if no document holds it.
+        meant, pieces = self._meant, zip(words, self._pieces, strict=True)
+        doubtful = [word for word, count in pieces if count > 1 and word.variants[0] not in meant]
+        corrections = await self.view.corrections([word.variants[0] for word in doubtful])
+        pairs = zip(doubtful, corrections, strict=True)
+        corrected = {word: terms for word, terms in pairs if terms}
         if not corrected:
             return
-        self._diagnostics.corrections |= {
+        certainty = sum(max(term.weight for term in terms) for terms in corrected.values())
+        legs.misspelt = certainty / len(words)
+        self.diagnostics.corrections |= {
             word.word: tuple(term.text for term in terms) for word, terms in corrected.items()
         }
         query_words = [
@@ -437,7 +443,7 @@ class QueryPlanner:
 
     async def _similar(self, words: Sequence[QueryTerm]) -> TextQuery | TrigramTextQuery:
         """The words compared with whole texts, or with the index terms."""
-        fuzzy, syntax, native = self._prefs.fuzzy, self._prefs.fts.mode, self._view.native
+        fuzzy, syntax, native = self._prefs.fuzzy, self._prefs.fts.mode, self.view.native
         if fuzzy.over == "chunks":
             if syntax != "any":
                 problem = f"whole texts can't be compared under the conditions of fts.mode {syntax}"
@@ -449,9 +455,9 @@ class QueryPlanner:
                 near = answer_words(self._query) if self._answers else ()
                 plain = " ".join(word.word for word in words)
                 return TrigramTextQuery(plain, fuzzy.threshold, near)
-            self._diagnostics.note("fuzzy", f"{problem}; words are compared with index terms")
+            self.diagnostics.note("fuzzy", f"{problem}; words are compared with index terms")
         roots = [word.variants[0] for word in words]
-        matches = await self._view.similar(roots, threshold=fuzzy.threshold)
+        matches = await self.view.similar(roots, threshold=fuzzy.threshold)
         similar = {word: terms for word, terms in zip(words, matches, strict=True) if terms}
         added = answer_patterns(self._query, self._languages) if self._answers else ()
         return self._conditioned(TextQuery((*similar.values(), *added)), similar)
@@ -469,38 +475,37 @@ class QueryPlanner:
         }
         return replace(query, where=text_query.substituted(self._parsed.where, texts))
 
-    async def _meaning(
-        self, legs: LegQueries, vector: Vector | None, expansion: Expansion | None
-    ) -> None:
-        if not self._prefs.vector.embed_query and vector is None:
+    async def _meaning(self, legs: LegQueries) -> None:
+        if not self._prefs.vector.embed_query and self.request.vector is None:
             raise ConfigError("vector.embed_query is off; pass the query's vector as query_vector=")
         try:
-            vector = await self._embedded(vector, expansion)
+            vector = await self._embedded()
         except EmbeddingError as exc:
             if not self._text:
                 raise
             note = f"the query could not be embedded, only words count ({exc})"
-            self._diagnostics.note("semantic", note, cause=exc)
+            self.diagnostics.note("semantic", note, cause=exc)
         else:
-            unit, length = _unit(vector, self._embedder.info.dimension)
+            unit, length = _unit(vector, self.embedder.info.dimension)
             legs.semantic = SemanticQuery(unit, length, self._prefs.vector.distance)
 
-    async def _embedded(self, vector: Vector | None, expansion: Expansion | None) -> Vector:
+    async def _embedded(self) -> Vector:
         """The query's vector; with an expansion the mean of the vectors of all its texts.
 
         A vector that was passed stands for the query itself.
         """
+        vector, expansion = self.request.vector, self.expansion
         if vector is not None and not (expansion and self._prefs.vector.embed_query):
             return vector
         queries = [self._query] if vector is None else []
         queries += expansion.queries if expansion else ()
         if vector is None and self._answers:
             queries += filter(None, [declarative(self._query)])
-        rows = [] if vector is None else [_unit(vector, self._embedder.info.dimension)[0]]
+        rows = [] if vector is None else [_unit(vector, self.embedder.info.dimension)[0]]
         if queries:
-            rows += list(await self._embedder.embed(queries, role="query"))
+            rows += list(await self.embedder.embed(queries, role="query"))
         if expansion and expansion.passages:
-            rows += list(await self._embedder.embed(list(expansion.passages), role="document"))
+            rows += list(await self.embedder.embed(list(expansion.passages), role="document"))
         if len(rows) == 1:
             return rows[0] if vector is None else vector
         mean: Vector = np.mean(rows, axis=0)
@@ -508,7 +513,7 @@ class QueryPlanner:
 
     @property
     def _reads(self) -> bool:
-        info = self._embedder.info
+        info = self.embedder.info
         language = language_of(query_language(self._query, self._languages))
         if info.languages and language not in info.languages:
             return False
@@ -518,7 +523,7 @@ class QueryPlanner:
 
     @cached_property
     def _pieces(self) -> list[int]:
-        return self._embedder.tokenizer.count([word.word for word in self._content])
+        return self.embedder.tokenizer.count([word.word for word in self._content])
 
     @cached_property
     def _content(self) -> list[QueryTerm]:
@@ -533,7 +538,7 @@ class QueryPlanner:
         """
         weights = dict(self._weights)
         if self._prefs.scoring.adapt:
-            known = alphabet_share(self._query, self._embedder.info.alphabets)
+            known = alphabet_share(self._query, self.embedder.info.alphabets)
             weights["semantic"] *= max(known, UNFAMILIAR)
             if legs.misspelt:
                 weights["text"] = 0.0
@@ -547,21 +552,6 @@ class QueryPlanner:
 def content_words(query: str, languages: Sequence[str | None]) -> list[QueryTerm]:
     """The content words of `query`, with their stems in `languages`."""
     return content_terms(query_terms(query, languages))
-
-
-async def correct(
-    view: View, words: Sequence[QueryTerm], pieces: Sequence[int]
-) -> tuple[dict[QueryTerm, tuple[Term, ...]], float]:
-    """Corrections of misspelt words, and the share of the query that was misspelt.
-
-    `pieces` are the numbers of tokens that the embedder has for the words. One that it has whole is
-    a word, even if no document holds it, and is left alone.
-    """
-    doubtful = [word for word, count in zip(words, pieces, strict=True) if count > 1]
-    corrections = await view.corrections([word.variants[0] for word in doubtful])
-    corrected = {word: terms for word, terms in zip(doubtful, corrections, strict=True) if terms}
-    certainty = sum(max(term.weight for term in terms) for terms in corrected.values())
-    return corrected, certainty / len(words)
 
 
 def _unit(vector: Vector, dimension: int) -> tuple[Vector, float]:
@@ -614,22 +604,6 @@ def native_query(
         not is_language(fts.config) or list(languages) == [language_named(fts.config)]
     )
     return NativeQuery(prefs.query_text, fts.mode, fts.rank_func, fts.config if served else None)
-
-
-def read_query(
-    prefs: RetrievalPrefs,
-    native: NativeQuery | None,
-    languages: Sequence[str | None],
-    *,
-    scored: bool = True,
-) -> tuple[ParsedQuery, QueryError | None]:
-    """The query by our own syntax, or its words and the error where a server may know more."""
-    try:
-        return parse_query(prefs.query_text, prefs.fts.mode, languages, scored=scored), None
-    except QueryError as exc:
-        if native is None:
-            raise
-        return parse_query(_OPERATORS.sub(" ", prefs.query_text), "any", languages), exc
 
 
 BOOSTED_RANK = 3
@@ -710,92 +684,70 @@ class Recall:
         with self.diagnostics.stage("recall"):
             if (both := await self._single_query(depth)) is not None:
                 return both
-            fill, semantic = self.prefs.scoring.fill, self.legs.semantic
-            queries = self.legs.active()
-            cosines: Hits | None = None
-            if fill and semantic is not None and self.view.native is not None:
-                outcomes, cosines = await self._with_cosines(semantic, depth)
+            fill, queries = self.prefs.scoring.fill, self.legs.active()
+            semantic = self.legs.semantic if fill and self.view.native is not None else None
+            outcomes: dict[Leg, Hits | StoreError] = dict.fromkeys(queries, NO_HITS)
+            if semantic is None and not self.view.immediate:
+                searches = (self._search(query, depth) for query in queries.values())
+                outcomes = dict(zip(queries, await asyncio.gather(*searches), strict=True))
             else:
-                results = await of_each(
-                    self.view, lambda query: self._search(query, depth), queries.values()
+                for leg, query in queries.items():
+                    if query is not semantic:
+                        outcomes[leg] = await self._search(query, depth)
+            cosines: Hits | None = None
+            if semantic is not None:
+                # On one connection legs come one after another. With the words first, the server is
+                # asked for their cosines together with the nearest vectors: a round trip less.
+                keys = union([hits.keys for hits in outcomes.values() if isinstance(hits, Hits)])
+                outcomes["semantic"], scores = await asyncio.gather(
+                    self._search(semantic, depth), self.view.semantic_scores(semantic.vector, keys)
                 )
-                outcomes = dict(zip(queries, results, strict=True))
+                cosines = Hits(keys, scores)
             lists = self._usable(outcomes)
             keys = union([hits.keys for hits in lists.values()])
-            scores = {leg: listed(hits, keys) for leg, hits in lists.items()}
+            legs = {leg: listed(hits, keys) for leg, hits in lists.items()}
             if fill:
                 await of_each(
-                    self.view,
-                    lambda leg: self._fill(queries[leg], scores[leg], keys, cosines),
-                    scores,
+                    self.view, lambda leg: self._fill(queries[leg], legs[leg], keys, cosines), legs
                 )
-            return Candidates(keys, scores, depth)
-
-    async def _with_cosines(
-        self, semantic: SemanticQuery, depth: int
-    ) -> tuple[dict[Leg, Hits | StoreError], Hits]:
-        """What each leg finds, and the cosines of what those of words find.
-
-        On one connection legs come one after another. With the words first, the server is asked
-        for these cosines together with the nearest vectors: a round trip less.
-        """
-        outcomes: dict[Leg, Hits | StoreError] = {"semantic": NO_HITS}  # the first in order
-        for leg, query in self.legs.active().items():
-            if leg != "semantic":
-                outcomes[leg] = await self._search(query, depth)
-        keys = union([hits.keys for hits in outcomes.values() if isinstance(hits, Hits)])
-        outcomes["semantic"], cosines = await asyncio.gather(
-            self._search(semantic, depth), self.view.semantic_scores(semantic.vector, keys)
-        )
-        return outcomes, Hits(keys, cosines)
+            return Candidates(keys, legs, depth)
 
     async def _single_query(self, depth: int) -> Candidates | None:
-        """Both legs in one query, if there are no others and the store can do so."""
-        query = self._hybrid_query(depth)
-        if query is None or self.view.native is None:
-            return None
-        hits = await self.view.native.hybrid(query)
-        if hits is None:
-            return None
-        legs: dict[Leg, LegScores] = {
-            "semantic": listed(hits.semantic, hits.keys, rest=hits.semantic_scores),
-            "text": listed(hits.text, hits.keys, rest=hits.text_scores),
-        }
-        return Candidates(hits.keys, legs, depth)
+        """Both legs in one query, None if they have to be asked one by one.
 
-    def _hybrid_query(self, depth: int) -> HybridQuery | None:
-        """The query of both legs, None if they have to be asked one by one.
-
-        That is so unless the scale of a score can be computed for each by itself.
+        That is so unless there are no others, the store can do so, and the scale of a score can be
+        computed for each by itself.
         """
-        query, prefs, scoring = self.legs, self.prefs, self.prefs.scoring
-        scale: Scale
-        if scoring.blend == "rrf":
-            scale = "rrf"
-        elif scoring.normalize == "absolute" or scoring.normalize == "theoretical":
-            scale = scoring.normalize
-        else:
-            return None
-        if self.weights is None or query.fuzzy is not None or query.exact is not None:
+        native, legs, prefs, scoring = self.view.native, self.legs, self.prefs, self.prefs.scoring
+        semantic, text = legs.semantic, legs.text
+        if native is None or self.weights is None or legs.active().keys() != {"semantic", "text"}:
             return None
         weights = self.weights["semantic"], self.weights["text"]
-        if query.semantic is None or query.text is None or min(weights) <= 0:
+        scale = "rrf" if scoring.blend == "rrf" else scoring.normalize
+        if semantic is None or text is None or min(weights) <= 0 or scale not in get_args(Scale):
             return None
-        if query.semantic.distance != "cosine" or prefs.strategy == "legs":
+        if semantic.distance != "cosine" or prefs.strategy == "legs":
             return None
-        return HybridQuery(
-            vector=query.semantic.vector,
-            text=query.text,
+        query = HybridQuery(
+            vector=semantic.vector,
+            text=text,
             depth=depth,
             fill=scoring.fill,
             least=(prefs.vector.min_score, prefs.fts.min_rank),
-            scale=scale,
+            scale=cast("Scale", scale),
             weights=weights,
             rrf_k=scoring.rrf_k,
             floor=self.floor,
             passages=2 * depth if self.passages is None else self.passages,
             anyway=prefs.strategy == "statement",
         )
+        if (hits := await native.hybrid(query)) is None:
+            return None
+        both: dict[Leg, LegScores] = {
+            "semantic": listed(hits.semantic, hits.keys, rest=hits.semantic_scores),
+            "text": listed(hits.text, hits.keys, rest=hits.text_scores),
+        }
+        return Candidates(hits.keys, both, depth)
 
     def _usable(self, outcomes: Mapping[Leg, Hits | StoreError]) -> dict[Leg, Hits]:
         """What the legs found that did not fail, without hits below their thresholds."""

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 from lagotto._internal.concurrency import awaited_work, for_each, in_thread, with_checkpoints
 from lagotto._internal.memory import paused_collector
 from lagotto.chunkers import DEFAULT_CHUNKER
-from lagotto.documents import DEFAULT_COLLECTION, Vector
+from lagotto.documents import DEFAULT_COLLECTION, DocumentRef, Vector
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError, EmbeddingError
@@ -91,9 +91,7 @@ class HybridRetriever:
             missing = "a store" if store is None else "an embedder"
             example = "HybridRetriever(store=..., embedder=...)"
             raise ConfigError(f"a retriever needs {missing}: {example}")
-        self._store = store
         self._generation = generation
-        self._embedder = embedder
         self._named: dict[str, Reranker] = {}
         self._parts = Components(
             store,
@@ -164,20 +162,17 @@ class HybridRetriever:
 
     async def why_not(self, request: SearchRequest) -> WhyNot:
         """Why the document of a request is not among its results, or at which rank it is."""
-        prefs, document_id = request.preferences, request.document_id
         collection = request.document_collection or DEFAULT_COLLECTION
+        name = DocumentRef(collection, request.document_id)
         with self._span(request) as note:
             async with self._search(request) as search:
                 outcome = await search.run()
                 note(outcome)
-                results = await as_list(outcome)
-                document = await self._store.get(collection, document_id)
-                known = known_reason(results, document, prefs, (collection, document_id))
-                if known is not None:
+                results, document = await as_list(outcome), await self._parts.store.get(*name)
+                if (known := known_reason(request, name, results, document)) is not None:
                     return known
-                if outcome.scored is None:
-                    return WhyNot(document_id=document_id, reason="the query has no text")
-                named = (Eq("collection", collection), Eq("document_id", document_id))
+                assert outcome.scored is not None  # there is a query
+                named = (Eq("collection", collection), Eq("document_id", name.id))
                 async with self._view(And(_scope(request), *named)) as narrow:
                     return await examine(search, outcome.scored, narrow, results=results)
 
@@ -192,7 +187,7 @@ class HybridRetriever:
         """A search on a view that is open inside; cancelled as its context asks for."""
         if request.vector is None and _is_embedded_as_it_is(request.preferences):
             # Models that run here are loaded while the view is opened and the query planned.
-            preload = getattr(self._embedder, "preload", None)
+            preload = getattr(self._parts.embedder, "preload", None)
             if preload is not None:
                 preload()
         diagnostics = _diagnostics(request)
@@ -209,14 +204,14 @@ class HybridRetriever:
             return nullcontext(lambda outcome: None)
         from lagotto.retrieval.tracing import search_span
 
-        source, model_id = self._store.location, self._embedder.info.model_id
+        source, model_id = self._parts.store.location, self._parts.embedder.info.model_id
         return search_span(request, source=source, model_id=model_id, one_of_many=one_of_many)
 
     @asynccontextmanager
     async def _view(self, where: Filter) -> AsyncIterator[View]:
-        async with self._store.view(where) as view:
+        async with self._parts.store.view(where) as view:
             if self._generation not in (None, view.generation):
-                raise rebuilt(self._store.location)
+                raise rebuilt(self._parts.store.location)
             yield view
 
     def _components(self, prefs: RetrievalPrefs) -> Components:
@@ -225,7 +220,7 @@ class HybridRetriever:
         if name is None or (parts.reranker and prefs.is_from_preset("rerank.reranker")):
             return parts
         if name not in self._named:
-            self._named[name] = create_reranker(name, embedder=self._embedder)
+            self._named[name] = create_reranker(name, embedder=self._parts.embedder)
         return replace(parts, reranker=self._named[name])
 
     async def _vectors(self, requests: Sequence[SearchRequest]) -> dict[int, Vector]:
@@ -236,7 +231,7 @@ class HybridRetriever:
             if _is_embedded_as_it_is(request.preferences)
         }
         try:
-            rows = await self._embedder.embed(list(texts.values()), role="query")
+            rows = await self._parts.embedder.embed(list(texts.values()), role="query")
         except EmbeddingError:
             return {}  # each search tries by itself, and notes what happens
         return dict(zip(texts, rows, strict=True))

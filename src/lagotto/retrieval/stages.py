@@ -13,27 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto import documents
 from lagotto._internal.concurrency import checkpoint
-from lagotto.documents import (
-    Chunk,
-    ChunkSection,
-    Document,
-    DocumentRef,
-    Span,
-    Vectors,
-    common_section,
-)
+from lagotto.documents import Chunk, ChunkSection, Document, DocumentRef, Span, Vectors
 from lagotto.errors import RerankError, StoreError
-from lagotto.prefs import ParentsPrefs, RerankPrefs
-from lagotto.rerankers.base import (
-    Candidate,
-    Judgement,
-    Reranker,
-    blend_share,
-    mapped,
-    stops_in_time,
-    time_limit,
-)
+from lagotto.prefs import ParentsPrefs, RetrievalPrefs
+from lagotto.rerankers import base as rerankers
+from lagotto.rerankers.base import Candidate, Judgement, Reranker
 from lagotto.results import cited_row
 from lagotto.retrieval.explain import Diagnostics, leg_scores, raise_unless
 from lagotto.retrieval.fusion import Candidates, Scores
@@ -149,20 +135,18 @@ def document_of(item: Ranked) -> DocumentRef:
 
 async def rerank(
     reranker: Reranker,
-    query: str,
     ranked: Sequence[Ranked],
     candidates: Candidates,
-    *,
-    prefs: RerankPrefs,
+    prefs: RetrievalPrefs,
     diagnostics: Diagnostics,
 ) -> list[Ranked]:
     """All hits that it judges, in the reranker's order; in their own, and noted, if it fails.
 
     Those that it did not reach in time keep their score, and come last unless scores are blended.
     """
-    seen = [_candidate(item, candidates, prefs.max_text_chars) for item in ranked]
+    seen = [_candidate(item, candidates, prefs.rerank.max_text_chars) for item in ranked]
     try:
-        judgement = await _judgement(reranker, query, seen, prefs)
+        judgement = await _judgement(reranker, seen, prefs)
     except Exception as exc:  # noqa: BLE001 a reranker of another package may raise anything
         raise_unless(RerankError, exc)
         diagnostics.note("reranker", f"failed, the fused order stands ({exc})", cause=exc)
@@ -175,7 +159,7 @@ async def rerank(
         diagnostics.note(
             "reranker",
             f"read {len(seen) - len(judgement.unjudged)} of {len(seen)} passages within "
-            f"{prefs.max_ms} ms, the others keep their fused order",
+            f"{prefs.rerank.max_ms} ms, the others keep their fused order",
         )
     scale = reranker.scale
     keeps = scale.order_only or scale.blended
@@ -195,26 +179,26 @@ async def rerank(
     if not scale.blended:
         judged.sort(key=lambda item: -order_score(item))  # stable: equal ones keep their order
         return judged + late
-    return sorted([*_blended(judged, query), *late], key=total_order)
+    return sorted([*_blended(judged, prefs.query_text), *late], key=total_order)
 
 
 async def _judgement(
-    reranker: Reranker, query: str, seen: Sequence[Candidate], prefs: RerankPrefs
+    reranker: Reranker, seen: Sequence[Candidate], prefs: RetrievalPrefs
 ) -> Judgement:
     """What the reranker says in time; RerankError if it breaks its contract."""
-    seconds = None if prefs.max_ms is None else prefs.max_ms / 1000
+    max_ms, most = prefs.rerank.max_ms, prefs.rerank.candidates
+    seconds = None if max_ms is None else max_ms / 1000
     rerank_top = getattr(reranker, "rerank_top", None)
-    most = prefs.candidates
     if isinstance(most, int) and rerank_top is not None:
-        request = rerank_top(query, seen, top_n=max(most, len(seen)))
+        request = rerank_top(prefs.query_text, seen, top_n=max(most, len(seen)))
     else:
-        request = reranker.rerank(query, seen)
+        request = reranker.rerank(prefs.query_text, seen)
     try:
-        with time_limit(seconds):
-            async with asyncio.timeout(None if stops_in_time(reranker) else seconds):
+        with rerankers.time_limit(seconds):
+            async with asyncio.timeout(None if rerankers.stops_in_time(reranker) else seconds):
                 judgement: Judgement = await request
     except TimeoutError as exc:
-        raise RerankError(f"{reranker.id} took more than {prefs.max_ms} ms") from exc
+        raise RerankError(f"{reranker.id} took more than {max_ms} ms") from exc
     verdicts = judgement.verdicts
     if verdicts is not None and len(verdicts) != len(seen):
         raise RerankError(f"{reranker.id} gave {len(verdicts)} verdicts for {len(seen)} passages")
@@ -234,9 +218,9 @@ def order_score(item: Ranked) -> float:
 
 
 def _blended(judged: Sequence[Ranked], query: str) -> list[Ranked]:
-    share = blend_share(query)
+    share = rerankers.blend_share(query)
     own = [item.rerank for item in judged if item.rerank is not None]
-    on_scale = mapped(own, [item.score for item in judged]) if judged else []
+    on_scale = rerankers.mapped(own, [item.score for item in judged]) if judged else []
     return [
         replace(
             item,
@@ -385,6 +369,6 @@ def best_section(
     holders = Counter(term for terms in overlaps for term in terms)
     scores = [sum(term_worth(term) / holders[term] for term in terms) for terms in overlaps]
     best = max(scores)
-    return common_section(
+    return documents.common_section(
         [section for section, score in zip(chunk.sections, scores, strict=True) if score == best]
     )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from pydantic import Field, InstanceOf
 
-from lagotto.documents import Document, Record
+from lagotto.documents import Document, DocumentRef, Record
 from lagotto.filters import matches
 from lagotto.indexes.base import ChunkKeys
-from lagotto.prefs import RetrievalPrefs
-from lagotto.results import Leg, Results, RetrievalResult, ScoreBreakdown
+from lagotto.prefs import RetrievalPrefs, SearchRequest
+from lagotto.results import Leg, Results, ScoreBreakdown
 from lagotto.retrieval.explain import breakdown_fields
 from lagotto.retrieval.fusion import Candidates, LegScores
 from lagotto.retrieval.pipeline import Scored, Search
@@ -36,22 +35,18 @@ class WhyNot(Record):
         return f"{self.document_id}: {self.reason}"
 
 
-def unknown_document(results: Results, name: tuple[str, str]) -> WhyNot:
-    collection, document_id = name
-    reason = f"there is no document with this id in the collection {collection!r}"
-    return WhyNot(document_id=document_id, reason=reason, results=results)
+def unknown_document(results: Results, name: DocumentRef) -> WhyNot:
+    reason = f"there is no document with this id in the collection {name.collection!r}"
+    return WhyNot(document_id=name.id, reason=reason, results=results)
 
 
 def known_reason(
-    results: Results,
-    document: Document | None,
-    prefs: RetrievalPrefs,
-    name: tuple[str, str],
+    request: SearchRequest, name: DocumentRef, results: Results, document: Document | None
 ) -> WhyNot | None:
     """The reason if it is plain to see: unknown, found, in another collection, filtered out."""
-    collection, document_id = name
     if document is None:
         return unknown_document(results, name)
+    prefs, collection = request.preferences, name.collection
     details: dict[str, Any] = {}
     if hit := next((hit for hit in results if hit.document_ref == name), None):
         reason = f"it was found, at rank {hit.rank}"
@@ -60,9 +55,11 @@ def known_reason(
         reason = f"the search is in the collection {prefs.collection!r}, it is in {collection!r}"
     elif not matches(prefs.filters, document):
         reason = f"the filter {prefs.filters!r} leaves it out"
+    elif request.is_empty:
+        reason = "the query has no text"
     else:
         return None
-    return WhyNot(document_id=document_id, reason=reason, results=results, **details)
+    return WhyNot(document_id=name.id, reason=reason, results=results, **details)
 
 
 async def examine(search: Search, scored: Scored, narrow: View, *, results: Results) -> WhyNot:
@@ -108,13 +105,9 @@ def _together(candidates: Candidates, alone: Candidates) -> Candidates:
 
 
 def _reason(
-    candidates: Candidates,
-    breakdown: ScoreBreakdown,
-    rank: int,
-    results: Sequence[RetrievalResult],
-    prefs: RetrievalPrefs,
+    candidates: Candidates, sums: ScoreBreakdown, rank: int, results: Results, prefs: RetrievalPrefs
 ) -> str:
-    score = (breakdown.boosted or breakdown.fused_score) or 0.0
+    score = (sums.boosted or sums.fused_score) or 0.0
     parts = [f"its best passage scores {score:.4f}, which would be rank {rank}"]
     least = max(prefs.min_score, prefs.scoring.min_score or 0.0)
     if score < least:
@@ -124,7 +117,7 @@ def _reason(
     elif rank <= prefs.top_k:
         parts.append("a later stage (chunking, reranker, parents, diversity) left it out")
     for leg, listed in candidates.legs.items():
-        in_list, own = listed.scores[listed.ranks > 0], breakdown.legs().get(leg)
+        in_list, own = listed.scores[listed.ranks > 0], sums.legs().get(leg)
         if own is not None and own.rank:
             continue
         if not len(in_list):

@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +91,7 @@ class Vocabulary:
         similarities, digits = self._similarities(word), _digits(word)
         neighbours = self._deletions.having(deletion_pairs([word])[0])
         nearest = _nearest(similarities, threshold=LEAST_SIMILARITY, limit=CANDIDATES)
-        for term in distinct(np.concatenate([neighbours, nearest])).tolist():
+        for term in sorted({*neighbours.tolist(), *nearest.tolist()}):
             if self.terms[term] == word:
                 continue
             likeness = _likeness(word, self.terms[term], float(similarities[term]))
@@ -101,7 +100,7 @@ class Vocabulary:
         return tuple(sorted(weighted, key=lambda pair: (-pair[1], pair[0]))[:limit])
 
     def _similarities(self, word: str) -> NDArray[np.float64]:
-        codes = distinct(trigram_pairs([word])[0])
+        codes = np.array(sorted(set(trigram_pairs([word])[0].tolist())), np.uint64)
         shared = np.bincount(self._trigrams.having(codes), minlength=len(self.terms))
         similarities: NDArray[np.float64] = shared / (len(codes) + self._sizes - shared)
         return similarities
@@ -296,13 +295,6 @@ def _lengths(words: Sequence[str]) -> NDArray[np.int64]:
 
 Keys = NDArray[np.uint64]
 Ids = NDArray[np.int32]
-Number = TypeVar("Number", bound=np.integer[Any])
-
-
-def distinct(values: NDArray[Number]) -> NDArray[Number]:
-    """The values, each once, ascending."""
-    ordered = np.sort(values)  # np.unique imports numpy.ma, which takes longer than a search
-    return ordered[np.diff(ordered, prepend=ordered[:1] - 1) > 0]
 
 
 class FeaturePostings:

@@ -12,19 +12,16 @@ from lagotto.embedders import create_embedder
 from lagotto.errors import QueryError
 from lagotto.filters import And
 from lagotto.indexes.text_query import NativeQuery, Phrase
-from lagotto.prefs import Mode, RetrievalPrefs, ScoringPrefs
+from lagotto.prefs import Mode, RetrievalPrefs, ScoringPrefs, SearchRequest
 from lagotto.retrieval.explain import Diagnostics
 from lagotto.retrieval.query.expansion import Expansion
 from lagotto.retrieval.recall import (
     LegQueries,
     QueryPlan,
     QueryPlanner,
-    content_words,
-    correct,
     exact_query,
     native_query,
     query_languages,
-    read_query,
 )
 from lagotto.stores.base import Capabilities, View
 from lagotto.stores.memory import MemoryStore
@@ -88,22 +85,18 @@ def planner(
     view: View,
     prefs: RetrievalPrefs,
     diagnostics: Diagnostics | None = None,
-    capabilities: Capabilities | None = None,
+    can: Capabilities | None = None,
+    expansion: Expansion | None = None,
 ) -> QueryPlanner:
-    return QueryPlanner(
-        view,
-        prefs,
-        embedder=create_embedder("minilm"),
-        capabilities=capabilities or Capabilities(),
-        diagnostics=diagnostics or Diagnostics(),
-    )
+    request = SearchRequest.of(prefs, "retrieve", vector=np.ones(384, np.float32))
+    can, notes = can or Capabilities(), diagnostics or Diagnostics()
+    return QueryPlanner(view, request, create_embedder("minilm"), can, notes, expansion)
 
 
 async def planned(query: str, *, expansion: Expansion | None = None) -> QueryPlan:
     """The plan of a query for a base with one document."""
     async with view_of(Document(text="A dog finds the truffle.", language="en")) as view:
-        prefs = RetrievalPrefs(query_text=query)
-        return await planner(view, prefs).plan(vector=np.ones(384, np.float32), expansion=expansion)
+        return await planner(view, RetrievalPrefs(query_text=query), expansion=expansion).plan()
 
 
 async def test_exact_wordings_weigh_as_much_as_all_other_legs() -> None:
@@ -178,14 +171,15 @@ def test_query_of_a_server(
     assert native_query(prefs, Capabilities(), languages) is None
 
 
-def test_a_query_that_only_the_server_may_understand() -> None:
+async def test_a_query_that_only_the_server_may_understand() -> None:
     """Its words are asked for in the other legs; without a server it is an error."""
     prefs = RetrievalPrefs(query_text="dogs & (", fts={"mode": "strict", "rank_func": "ts_rank"})
-    parsed, _ = read_query(prefs, native_query(prefs, SERVER, ["en"]), ["en"])
+    async with view_of(Document(text="A dog.", language="en")) as view:
+        parsed = planner(view, prefs, can=SERVER)._parsed
+        with pytest.raises(QueryError):
+            planner(view, prefs)
     assert [term.text for word in parsed.words for term in word] == ["dog"]
     assert parsed.where is None
-    with pytest.raises(QueryError):
-        read_query(prefs, None, ["en"])
 
 
 @pytest.mark.parametrize(
@@ -201,7 +195,7 @@ async def test_words_are_not_analysed_for_vectors_alone(
 ) -> None:
     prefs = RetrievalPrefs(query_text="dogs -cats", mode=mode, fts={"mode": "web"})
     async with MemoryStore().view(And()) as view:
-        parsed = planner(view, prefs, capabilities=can)._parsed
+        parsed = planner(view, prefs, can=can)._parsed
     assert bool(parsed.words) == analysed
     assert parsed.excluded is not None
     assert parsed.text == "dogs"
@@ -209,16 +203,13 @@ async def test_words_are_not_analysed_for_vectors_alone(
 
 async def test_only_words_that_the_embedder_breaks_up_are_corrected() -> None:
     """`cart` is a word, though no document has it; of two words, half of the query is misspelt."""
-    tokenizer = create_embedder("minilm").tokenizer
-    words = content_words("cart truffel", ["en"])
+    prefs, diagnostics = RetrievalPrefs(query_text="cart truffel"), Diagnostics()
     async with view_of(Document(text="A carp swims past the truffle.", language="en")) as view:
         assert await view.corrections(["cart"]) != [()]
-        corrected, share = await correct(
-            view, words, tokenizer.count([word.word for word in words])
-        )
-    assert [word.word for word in corrected] == ["truffel"]
-    (terms,) = corrected.values()
-    assert share == pytest.approx(max(term.weight for term in terms) / 2)
+        ((best, *_),) = await view.corrections(["truffel"])
+        plan = await planner(view, prefs, diagnostics).plan()
+    assert diagnostics.corrections.keys() == {"truffel"}
+    assert plan.legs.misspelt == pytest.approx(best.weight / 2)
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,8 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
-from lagotto.errors import (
-    CorruptSourceError,
-    EmptySourceError,
-    EncryptedSourceError,
-    SourceTooLargeError,
-    UnsupportedFormatError,
-)
+from lagotto import errors
+from lagotto.errors import CorruptSourceError, EncryptedSourceError, SourceTooLargeError
 from lagotto.readers.base import Draft, Source, one_line, parse_date
 from lagotto.readers.formats import OLE_MAGIC, ReaderFactory, draft_reader
 from lagotto.readers.language import language_code
@@ -50,12 +45,12 @@ def package_reader(
 def _draft(draft: Callable[[Package], Draft], noun: str, source: Source, limit: int) -> Draft:
     head = source.head(len(OLE_MAGIC))
     if not head:
-        raise EmptySourceError(source.label, "empty file; leave it out")
+        raise errors.EmptySourceError(source.label, "empty file; leave it out")
     if head == OLE_MAGIC:
         if "EncryptedPackage".encode("utf-16-le") in source.read(limit=limit):
             raise locked(source, noun)
         reason = "old binary Office format; save it as .docx, .pptx or .xlsx"
-        raise UnsupportedFormatError(source.label, reason)
+        raise errors.UnsupportedFormatError(source.label, reason)
     try:
         with source.open() as stream, zipfile.ZipFile(stream) as archive:
             return draft(Package(archive, source, limit=limit, noun=noun))

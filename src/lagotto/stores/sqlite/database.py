@@ -16,7 +16,7 @@ from lagotto import errors
 from lagotto._internal.concurrency import checkpoint, interruptible
 from lagotto._internal.locations import INDEX_MARKER
 from lagotto.indexes.folder import file_errors, usual_folder
-from lagotto.stores.sql import before_release, check_version
+from lagotto.stores.sql import SCHEMA_VERSION, before_release, check_version
 from lagotto.stores.sql.statements import ReadConnection, Statement
 
 SHOWN = 100
@@ -369,7 +369,8 @@ def recognise(path: Path) -> None:
         raise errors.NotABaseError(
             f"{path} is an SQLite file, but not a Lagotto base; choose another name"
         )
-    check_version(version, str(path))
+    if version != SCHEMA_VERSION:
+        check_version(version, str(path))
 
 
 def schema_version(connection: ReadConnection) -> int:
