@@ -17,22 +17,8 @@ import pytest
 from lagotto._internal.concurrency import in_thread
 from lagotto.documents import Document, JsonScalar, Vector, Vectors
 from lagotto.filters import In
-from lagotto.indexes import text_query
-from lagotto.indexes.base import (
-    START,
-    ChangeLog,
-    ChunkFields,
-    ChunkKeys,
-    ChunkText,
-    FilterKeys,
-    Hits,
-    LogPosition,
-    SearchIndex,
-    Snapshot,
-    TextIndex,
-    TextSnapshot,
-    VectorIndex,
-)
+from lagotto.indexes import base, text_query
+from lagotto.indexes.base import ChangeLog, ChunkFields, ChunkKeys, ChunkText, FilterKeys, Hits
 from lagotto.indexes.bm25 import CountedTerms
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.registry import IndexSite
@@ -100,8 +86,8 @@ class MemoryChangeLog(ChangeLog):
         return len(self._tokens) - 1
 
     @property
-    def head(self) -> LogPosition:
-        return LogPosition(len(self._tokens) - 1, self._tokens[-1])
+    def head(self) -> base.LogPosition:
+        return base.LogPosition(len(self._tokens) - 1, self._tokens[-1])
 
     def token_at(self, number: int) -> int | None:
         return self._tokens[number] if number < len(self._tokens) else None
@@ -385,17 +371,17 @@ async def stored_keys(log: MemoryChangeLog, view: View) -> dict[int, int]:
     return {key: int(stored[name].keys[0]) for key, name in names.items()}
 
 
-Snapshots = TypeVar("Snapshots", bound=Snapshot)
+Snapshots = TypeVar("Snapshots", bound=base.Snapshot)
 
 
-def caught_up(index: SearchIndex[ChangeLog, Snapshots], log: ChangeLog) -> Snapshots:
+def caught_up(index: base.SearchIndex[ChangeLog, Snapshots], log: ChangeLog) -> Snapshots:
     """The index at the head of a log."""
     snapshot = index.catch_up(log)
     assert snapshot is not None
     return snapshot
 
 
-SearchIndexes = TypeVar("SearchIndexes", TextIndex[ChangeLog], VectorIndex[ChangeLog])
+SearchIndexes = TypeVar("SearchIndexes", base.TextIndex[ChangeLog], base.VectorIndex[ChangeLog])
 
 
 class FollowingContract(Generic[SearchIndexes]):
@@ -421,7 +407,7 @@ class FollowingContract(Generic[SearchIndexes]):
     async def test_it_follows(self) -> None:
         log = sample_log()
         with self.index() as index:
-            assert index.position == START
+            assert index.position == base.START
             first = caught_up(index, log.fork())  # a snapshot may read the record as it was then
             log.add("new", unit_vector(50), language="en")
             log.remove(2)
@@ -460,14 +446,14 @@ class FollowingContract(Generic[SearchIndexes]):
             assert index.applied_seq(theirs) == 0
             followed = caught_up(index, theirs)
             assert followed.position == theirs.head
-            if isinstance(followed, TextSnapshot):
+            if isinstance(followed, base.TextSnapshot):
                 assert await followed.frequencies(single_words(["lake", "marsh"])) == [0, 1]
             else:
                 hits = await followed.search(unit_vector(61), k=1, allowed=None)
                 assert hits.scores[0] == pytest.approx(1.0)
 
 
-class FollowingTextContract(FollowingContract[TextIndex[ChangeLog]]):
+class FollowingTextContract(FollowingContract[base.TextIndex[ChangeLog]]):
     """What a TextIndex does that follows a change log."""
 
     queries = (TextQuery(((Term("new"),),)), QUERIES[0])
@@ -518,7 +504,7 @@ class VectorIndexContract(SnapshotContract):
     oracle = staticmethod(vector_oracle)
 
 
-class FollowingVectorContract(FollowingContract[VectorIndex[ChangeLog]]):
+class FollowingVectorContract(FollowingContract[base.VectorIndex[ChangeLog]]):
     """What a VectorIndex does that follows a change log."""
 
     queries = (unit_vector(50), unit_vector(1))

@@ -19,21 +19,8 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
 from lagotto.documents import storable
-from lagotto.indexes import text_query
-from lagotto.indexes.base import (
-    ChunkKeys,
-    ChunkText,
-    FilterKeys,
-    Hits,
-    LogPosition,
-    TextSnapshot,
-    TextStatistics,
-    are_among,
-    sampled_ranges,
-    text_rules,
-    top_k,
-    union,
-)
+from lagotto.indexes import base, text_query
+from lagotto.indexes.base import ChunkKeys, ChunkText, FilterKeys, Hits, LogPosition
 from lagotto.indexes.bm25 import ScoredKeys, score_words, term_weight
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, single_words
 from lagotto.stores.base import Entry, LanguageCounts, main_language
@@ -137,7 +124,7 @@ def phrase(terms: Sequence[str]) -> str:
 def live(records: bytes, gone: ChunkKeys) -> Postings:
     """The postings in one or several joined rows, without those of removed chunks."""
     postings = np.frombuffer(records, RECORD)
-    return postings[~are_among(postings["key"], gone)] if len(gone) else postings
+    return postings[~base.are_among(postings["key"], gone)] if len(gone) else postings
 
 
 _NEW_TERMS = text(
@@ -300,7 +287,7 @@ class Statistics(NamedTuple):
 
 
 @dataclass(slots=True)
-class PostingsText(TextSnapshot):
+class PostingsText(base.TextSnapshot):
     """A TextSnapshot over postings in tables; postings are read once per view."""
 
     reader: database.ReadTransaction
@@ -314,7 +301,7 @@ class PostingsText(TextSnapshot):
         hits = await self._score(query)
         if allowed is not None:
             hits = hits[allowed.contains(hits.keys)]
-        return top_k(hits.keys, hits.scores, k)
+        return base.top_k(hits.keys, hits.scores, k)
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         return (await self._score(query)).scores_of(keys, ascending=True)
@@ -330,16 +317,16 @@ class PostingsText(TextSnapshot):
                 among = await self.matching(part, among)
             return await self._everything() if among is None else among
         if isinstance(match, text_query.Either):
-            return union([await self.matching(part, among) for part in match.parts])
+            return base.union([await self.matching(part, among) for part in match.parts])
         if isinstance(match, text_query.Without):
             seen = await self._everything() if among is None else among
             return np.setdiff1d(seen, await self.matching(match.part, seen), assume_unique=True)
         keys = await self._holding(match)
         return keys if among is None else np.intersect1d(among, keys, assume_unique=True)
 
-    async def statistics(self) -> TextStatistics:
+    async def statistics(self) -> base.TextStatistics:
         mean = self.known.mean_length if self.known.chunks else None
-        return TextStatistics(self.known.chunks, mean)
+        return base.TextStatistics(self.known.chunks, mean)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
         least = LEAST_SIMILARITY if wanted.threshold is None else wanted.threshold
@@ -369,11 +356,11 @@ class PostingsText(TextSnapshot):
             await self._read(match.terms)
             return self._holding_any(match.terms)
         if isinstance(match, text_query.Phrase):
-            return union([await self._in_order(terms) for terms in match.variants])
+            return base.union([await self._in_order(terms) for terms in match.variants])
         start = storable(match.start)
         parameters = self._parameters(start=start, stop=start + BEHIND_ALL)
         rows = await self.reader.rows(_OF_PREFIX, parameters)
-        return union([live(b"".join(records for _, records in rows), self.known.gone)["key"]])
+        return base.union([live(b"".join(records for _, records in rows), self.known.gone)["key"]])
 
     async def _score(self, query: TextQuery) -> Hits:
         """The chunks that are found, by ascending keys."""
@@ -397,7 +384,7 @@ class PostingsText(TextSnapshot):
     def _holding_any(self, terms: Iterable[str]) -> ChunkKeys:
         """The chunks that hold one of some terms, ascending."""
         lists = [self._postings[storable(term)]["key"] for term in dict.fromkeys(terms)]
-        return lists[0].astype(np.int64) if len(lists) == 1 else union(lists)
+        return lists[0].astype(np.int64) if len(lists) == 1 else base.union(lists)
 
     async def _read(self, terms: Iterable[str]) -> None:
         """Read the postings of terms that were not read before."""
@@ -417,7 +404,7 @@ class PostingsText(TextSnapshot):
 
     async def _in_order(self, terms: Sequence[str]) -> ChunkKeys:
         await self._read(terms)
-        lists = [self._holding_any([term]) for term in terms] or [union([])]
+        lists = [self._holding_any([term]) for term in terms] or [base.union([])]
         keys = reduce(partial(np.intersect1d, assume_unique=True), lists)
         if len(terms) < 2 or not len(keys):
             return keys
@@ -539,7 +526,7 @@ def _replace_segments(
 
 def is_current(connection: Connection) -> bool:
     """Whether the index was built with the rules of this version."""
-    return setting(connection, "text_rules") == text_rules()
+    return setting(connection, "text_rules") == base.text_rules()
 
 
 def renew(connection: Connection) -> None:
@@ -559,7 +546,7 @@ def renew(connection: Connection) -> None:
         chunks = sorted(changes.added_texts(start, stop), key=lambda chunk: chunk.key)
         add_segment(connection, make_segment(chunks), [chunk.key for chunk in chunks], generation)
     connection.execute(_COUNT_ALL, {"generation": generation})
-    put_setting(connection, "text_rules", text_rules())
+    put_setting(connection, "text_rules", base.text_rules())
     record_commit(connection)
 
 
@@ -588,7 +575,7 @@ def altered_chunks(connection: Connection) -> int:
     counted, checksums = _posting_sums(connection, keys)
     altered = (counted != lengths) & (lengths < LARGEST)  # counts are cut there
     changes = SqlChangeLog(connection)
-    for one in sampled_ranges(changes, len(keys), most=COMPARED, at_once=SUM_PAGE):
+    for one in base.sampled_ranges(changes, len(keys), most=COMPARED, at_once=SUM_PAGE):
         for chunk in changes.added_texts(*one):
             index = int(np.searchsorted(keys, chunk.key))
             # of unknown language: which one stood in was decided when the chunk came
@@ -610,7 +597,7 @@ def _posting_sums(
         postings = np.frombuffer(b"".join(records for *_, records in page), RECORD)
         sizes = [len(records) // RECORD.itemsize for *_, records in page]
         hashes = np.repeat(np.array([_hash(term) for term, *_ in page], np.uint64), sizes)
-        here = are_among(postings["key"], keys)  # others are of chunks that are gone
+        here = base.are_among(postings["key"], keys)  # others are of chunks that are gone
         index, counts = np.searchsorted(keys, postings["key"][here]), postings["count"][here]
         np.add.at(counted, index, counts.astype(np.int64))
         np.add.at(checksums, index, hashes[here] * counts)

@@ -13,15 +13,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from lagotto.documents import Vector
-from lagotto.indexes.base import (
-    NO_HITS,
-    ChunkKeys,
-    FilterKeys,
-    Hits,
-    LogPosition,
-    VectorSnapshot,
-    top_k,
-)
+from lagotto.indexes import base
+from lagotto.indexes.base import ChunkKeys, FilterKeys, Hits, LogPosition, top_k
 from lagotto.stores.base import BaseConfig
 from lagotto.stores.postgres import database
 from lagotto.stores.postgres.database import KeysParameter, ReadTransaction, VectorParameter
@@ -115,7 +108,7 @@ _NEAREST: Mapping[Way, LiteralString] = {
 
 
 @dataclass(frozen=True, slots=True)
-class PgVectors(VectorSnapshot):
+class PgVectors(base.VectorSnapshot):
     """A VectorSnapshot over pgvector's columns, which are the record's own vectors.
 
     `dimension` is None in an empty base; `indexed` says whether there is a graph.
@@ -130,7 +123,7 @@ class PgVectors(VectorSnapshot):
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         if self.dimension is None or k < 1:
-            return NO_HITS
+            return base.NO_HITS
         if allowed is None:
             return await self._nearest("graph" if self.indexed else "exact", query, k)
         keys = allowed.keys
@@ -162,7 +155,7 @@ class PgVectors(VectorSnapshot):
         )
 
     async def _nearest(
-        self, way: Way, query: Vector, k: int, keys: ChunkKeys = NO_HITS.keys
+        self, way: Way, query: Vector, k: int, keys: ChunkKeys = base.NO_HITS.keys
     ) -> Hits:
         statement = _SCORES.format(nearest=self.nearest(way, k))
         parameters = {"query": VectorParameter(query), "allowed": KeysParameter(keys)}

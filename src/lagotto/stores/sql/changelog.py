@@ -10,15 +10,8 @@ import numpy as np
 
 from lagotto.documents import JsonScalar, Vectors, in_context
 from lagotto.errors import StoreError
-from lagotto.indexes.base import (
-    ChangeLog,
-    ChunkFields,
-    ChunkKeys,
-    ChunkText,
-    LogPosition,
-    TextIndex,
-    VectorIndex,
-)
+from lagotto.indexes import base
+from lagotto.indexes.base import ChunkKeys, ChunkText, LogPosition
 from lagotto.stores.base import LanguageCounts, main_language, query_languages
 from lagotto.stores.sql import read, statements
 from lagotto.stores.sql.statements import SEPARATOR, ReadConnection, Statement
@@ -105,7 +98,7 @@ def read_head(connection: ReadConnection, generation: int | None = None) -> tupl
     return change, token
 
 
-class SqlChangeLog(ChangeLog):
+class SqlChangeLog(base.ChangeLog):
     """The ChangeLog of one state of a SQL record, as a connection sees it.
 
     It is that of one generation: None is the current one.
@@ -194,7 +187,7 @@ class SqlChangeLog(ChangeLog):
         parameters = {"keys": keys.tolist(), "model_id": model_id}
         return self._whole(statements.VECTORS_OF.rows(self.connection, **parameters), dimension)
 
-    def fields_of(self, keys: ChunkKeys) -> list[ChunkFields]:
+    def fields_of(self, keys: ChunkKeys) -> list[base.ChunkFields]:
         chunks = statements.CHUNK_PAGES.rows(self.connection, keys=keys.tolist())
         documents = _document_fields(self.connection, sorted({owner for _, owner, *_ in chunks}))
         chunk_fields = []
@@ -202,7 +195,7 @@ class SqlChangeLog(ChangeLog):
             fields = dict(documents[owner])
             if first is not None and last is not None:
                 fields["page"] = tuple(range(first, min(last, first + MOST_PAGES) + 1))
-            chunk_fields.append(ChunkFields(key, str(fields["collection"][0]), fields))
+            chunk_fields.append(base.ChunkFields(key, str(fields["collection"][0]), fields))
         return chunk_fields
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -240,7 +233,7 @@ class SqlChangeLog(ChangeLog):
         return keys, vectors
 
 
-AnyIndex = TextIndex[SqlChangeLog] | VectorIndex[SqlChangeLog]
+AnyIndex = base.TextIndex[SqlChangeLog] | base.VectorIndex[SqlChangeLog]
 
 
 def _document_fields(
