@@ -67,7 +67,8 @@ MADE = ("re.Pattern", "tuple[re.Pattern")
 def _makes_pattern(value: object) -> bool:
     """Whether this is a function without arguments, cached, that compiles patterns."""
     made = getattr(value, "__annotations__", {}) if hasattr(value, "cache_info") else {}
-    return list(made) == ["return"] and str(made["return"]).startswith(MADE)
+    compiles = getattr(getattr(value, "__wrapped__", None), "func", None) is re.compile
+    return compiles or (list(made) == ["return"] and str(made["return"]).startswith(MADE))
 
 
 def patterns(module: str) -> dict[str, re.Pattern[str] | re.Pattern[bytes]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Literal, get_args
 
 from lagotto.context.passages import PackPassage
@@ -32,13 +32,9 @@ _INVISIBLE = (
 _BACKTICKS = re.compile("`+")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKDOWN = re.compile(r"([\\`*\[\]<])")
-
-
-@cache
-def _head_like() -> re.Pattern[str]:
-    """What looks like the head of a passage, also with characters among it that take no room."""
-    gap = rf"(?:[^\S{_LINE_BREAK}]|[{_INVISIBLE}])*+"
-    return re.compile(rf"(^|[{_LINE_BREAK}])({gap})\[(?={gap}(?:\d{gap})++\])")
+_GAP = rf"(?:[^\S{_LINE_BREAK}]|[{_INVISIBLE}])*+"
+_head_like = cache(partial(re.compile, rf"(^|[{_LINE_BREAK}])({_GAP})\[(?={_GAP}(?:\d{_GAP})++\])"))
+"""What looks like the head of a passage, also with characters among it that take no room."""
 
 
 def block(marker: int, passage: PackPassage, *, format: PackFormat) -> str:  # noqa: A002

@@ -242,6 +242,7 @@ CONNECTORS = frozenset("_-./@#&+\\\u2010\u2011")
 
 Sizable = TypeVar("Sizable", bound=Sized)
 
+_quoted = cache(partial(re.compile, QUOTED))
 _BREAK = re.compile(r"-{2,}|\.{2,}")
 _NOTHING = re.compile(r"(?!)")
 
@@ -249,11 +250,6 @@ _NOTHING = re.compile(r"(?!)")
 def quoted_in(text: str) -> re.Pattern[str]:
     """Matches the quotations of `text`; compiled only if there are marks, as it takes a while."""
     return _quoted() if any(mark in text for mark in QUOTATION_MARKS) else _NOTHING
-
-
-@cache
-def _quoted() -> re.Pattern[str]:
-    return re.compile(QUOTED)
 
 
 @dataclass(frozen=True, slots=True)

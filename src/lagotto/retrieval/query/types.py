@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 
 from lagotto.indexes.text_query import Phrase
 from lagotto.prefs import QueryType
@@ -160,18 +160,9 @@ def _shape(word: str) -> str | None:
 
 
 EUROPEAN_GAPS = re.compile(r"[\s,;|\"]+")
-
-
-@cache
-def _all_gaps() -> re.Pattern[str]:
-    """Compiled when needed: the scripts without spaces make it long."""
-    return re.compile(rf"[\s,;|\"{UNSPACED}]+")
-
-
-@cache
-def _asks_unspaced() -> re.Pattern[str]:
-    """Compiled when needed: it is long, and most queries are ASCII."""
-    return re.compile(ASKS_UNSPACED)
+_all_gaps = cache(partial(re.compile, rf"[\s,;|\"{UNSPACED}]+"))
+_asks_unspaced = cache(partial(re.compile, ASKS_UNSPACED))
+"""Compiled when needed: they are long, and most queries are ASCII."""
 
 
 def _trimmed(word: str) -> str:
