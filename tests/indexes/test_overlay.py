@@ -303,10 +303,8 @@ async def test_vectors_of_the_record(monkeypatch: pytest.MonkeyPatch, batch: int
     monkeypatch.setattr(overlay, "VECTORS_PER_READ", batch)
     log, query = sample_log(), unit_vector(100)
     log.remove(3)
-    record, oracle = (
-        overlay.RecordVectors(log, model_id="m", dimension=DIMENSION),
-        vector_oracle(log),
-    )
+    record = overlay.RecordVectors(log, model_id="m", dimension=DIMENSION)
+    oracle = vector_oracle(log)
     keys = np.array([7, 3, 2, 99, 5, 2])
     scores = await record.scores(query, keys)
     assert scores.tolist() == (await oracle.scores(query, keys)).tolist()
