@@ -106,8 +106,7 @@ class EmbeddingModel(KnownModel):
     def __call__(self, rest: str = "") -> Embedder:
         """Create the embedder from files that are there; they are verified when they are read.
 
-        `rest` can be the folder of a model that a package has. Without files, WeightsError names
-        the command that gets them.
+        `rest` can be the folder of a model that a package has.
         """
         if rest and not self.installed:
             raise ConfigError(
