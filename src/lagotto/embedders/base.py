@@ -63,7 +63,6 @@ class ModelConfig(EmbedderInfo):
     """The properties of a model on this machine, for subclasses to add what it takes to run it."""
 
     def create(self, files: ModelFiles) -> Embedder:
-        """Create the embedder that this configuration describes."""
         raise NotImplementedError
 
 
@@ -96,8 +95,6 @@ class Embedder(Protocol):
 
 
 class EmbeddingModel(KnownModel):
-    """A known model that makes vectors."""
-
     kind: ClassVar[Literal["embedder", "reranker"]] = "embedder"
     own_weights: ClassVar[str] = "onnx:FOLDER"
     described: ClassVar[frozenset[str]] = frozenset(EmbedderInfo.model_fields)

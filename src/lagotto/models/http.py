@@ -192,8 +192,6 @@ class JsonService:
 
 
 class RetryableError(Exception):
-    """A failure that is worth another try."""
-
     def __init__(self, message: str, *, response: httpx.Response | None = None) -> None:
         super().__init__(message)
         self.status = response.status_code if response else None

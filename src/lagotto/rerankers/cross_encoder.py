@@ -259,8 +259,6 @@ def hub_folder(name: str) -> Path:
 
 
 class CrossEncoderModel(KnownModel):
-    """A known model that scores pairs."""
-
     kind: ClassVar[Literal["embedder", "reranker"]] = "reranker"
     own_weights: ClassVar[str] = "cross-encoder:FOLDER"
     described: ClassVar[frozenset[str]] = frozenset({"max_tokens", "alphabets"})
