@@ -63,7 +63,6 @@ class ModelConfig(EmbedderInfo):
     """The properties of a model on this machine, for subclasses to add what it takes to run it."""
 
     def create(self, files: ModelFiles) -> Embedder:
-        """Create the embedder that this configuration describes."""
         raise NotImplementedError
 
 
@@ -96,8 +95,6 @@ class Embedder(Protocol):
 
 
 class EmbeddingModel(KnownModel):
-    """A known model that makes vectors."""
-
     kind: ClassVar[Literal["embedder", "reranker"]] = "embedder"
     own_weights: ClassVar[str] = "onnx:FOLDER"
     described: ClassVar[frozenset[str]] = frozenset(EmbedderInfo.model_fields)
@@ -106,8 +103,7 @@ class EmbeddingModel(KnownModel):
     def __call__(self, rest: str = "") -> Embedder:
         """Create the embedder from files that are there; they are verified when they are read.
 
-        `rest` can be the folder of a model that a package has. Without files, WeightsError names
-        the command that gets them.
+        `rest` can be the folder of a model that a package has.
         """
         if rest and not self.installed:
             raise ConfigError(

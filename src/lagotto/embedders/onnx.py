@@ -55,7 +55,6 @@ class OnnxConfig(ModelConfig):
         return OnnxEmbedder(files, config=self)
 
     def eight_bit(self) -> OnnxConfig:
-        """That of the model with 8-bit weights."""
         changes = {"model_id": f"{self.model_id}-int8", "batch_tokens": 1}
         return self.model_copy(update=changes)
 

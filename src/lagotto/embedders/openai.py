@@ -77,7 +77,7 @@ class OpenAIEmbedder:
         self._service = JsonService.openai(
             config.base_url,
             api_key=api_key,
-            retry=retry,
+            retry=retry or RetryPolicy(),
             connections=config.connections,
             failure=EmbeddingServiceError,
         )

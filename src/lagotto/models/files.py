@@ -86,8 +86,6 @@ State = Literal["present", "missing", "damaged"]
 
 
 class FileEntry(Record):
-    """The size and SHA-256 of a file when it was fetched."""
-
     size: int = Field(ge=0)
     sha256: str
 

@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -61,6 +62,7 @@ class IndexedItem(BaseModel):
 Item = TypeVar("Item", bound=IndexedItem)
 
 
+@dataclass(repr=False)
 class JsonService:
     """A client for the JSON service at `base_url`, with at most `connections` connections.
 
@@ -69,21 +71,15 @@ class JsonService:
     `status`, if the service answered.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        api_key: str | None,
-        retry: RetryPolicy | None,
-        connections: int,
-        failure: Callable[..., LagottoError],
-    ) -> None:
-        self._base_url = base_url.rstrip("/")
-        self._api_key = api_key
-        self._failure = failure
-        self._retry = retry or RetryPolicy()
-        self._connections = connections
-        self._client: httpx.AsyncClient | None = None
+    base_url: str
+    api_key: str | None
+    retry: RetryPolicy
+    connections: int
+    failure: Callable[..., LagottoError]
+    _client: httpx.AsyncClient | None = None
+
+    def __post_init__(self) -> None:
+        self.base_url = self.base_url.rstrip("/")
 
     @classmethod
     def openai(cls, base_url: str | None, *, api_key: str | None, **settings: Any) -> Self:
@@ -96,15 +92,15 @@ class JsonService:
 
     @property
     def address(self) -> str:
-        return without_credentials(self._base_url)
+        return without_credentials(self.base_url)
 
     async def post(self, path: str, payload: object) -> object:
         """POST `payload` and return the JSON of the answer, retrying as the policy says.
 
         The error has the service's own message; a missing key is one before the first request.
         """
-        if self._base_url == OPENAI_URL and not self._api_key:
-            raise self._failure(
+        if self.base_url == OPENAI_URL and not self.api_key:
+            raise self.failure(
                 f"{OPENAI_URL} needs a key; set OPENAI_API_KEY, or name another service with "
                 "OPENAI_BASE_URL"
             )
@@ -116,11 +112,11 @@ class JsonService:
                 failures += 1
                 wait = problem.retry_after
                 if wait is None:
-                    wait = self._retry.wait(failures)
-                if failures == self._retry.tries or wait > self._retry.longest_pause:
+                    wait = self.retry.wait(failures)
+                if failures == self.retry.tries or wait > self.retry.longest_pause:
                     delay = f"; it asks to wait {wait:.0f} s" if problem.retry_after else ""
-                    raise self._failure(
-                        f"{problem} (try {failures} of {self._retry.tries}{delay})",
+                    raise self.failure(
+                        f"{problem} (try {failures} of {self.retry.tries}{delay})",
                         status=problem.status,
                     ) from problem.__cause__
             await asyncio.sleep(wait)
@@ -142,13 +138,13 @@ class JsonService:
         except ValidationError as exc:
             first = exc.errors()[0]
             field = ".".join(map(str, first["loc"])) or "answer"
-            raise self._failure(
+            raise self.failure(
                 f"the answer of {payload['model']} is not a list of {noun} ({field}: "
                 f"{first['msg']}): {json.dumps(answer)[:200]}"
             ) from exc
         indexes = {item.index for item in items}
         if not least <= len(indexes) == len(items) or not indexes <= set(range(count)):
-            raise self._failure(
+            raise self.failure(
                 f"{payload['model']} got {count} texts and answered with {len(items)} {noun}, for "
                 f"the indexes {sorted(item.index for item in items)[:20]}"
             )
@@ -165,15 +161,15 @@ class JsonService:
 
         if self._client is None:
             self._client = httpx.AsyncClient(
-                headers={"Authorization": f"Bearer {self._api_key}"} if self._api_key else {},
-                timeout=httpx.Timeout(self._retry.timeout, pool=None),
-                limits=httpx.Limits(max_connections=self._connections),
+                headers={"Authorization": f"Bearer {self.api_key}"} if self.api_key else {},
+                timeout=httpx.Timeout(self.retry.timeout, pool=None),
+                limits=httpx.Limits(max_connections=self.connections),
             )
         url = self.address + path
         try:
-            response = await self._client.post(self._base_url + path, json=payload)
+            response = await self._client.post(self.base_url + path, json=payload)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
-            raise self._failure(f"{url} is not a valid URL: {exc}") from exc
+            raise self.failure(f"{url} is not a valid URL: {exc}") from exc
         except httpx.TransportError as exc:
             reason = str(exc) or type(exc).__name__
             raise RetryableError(f"no answer from {url}: {self._without_key(reason)}") from exc
@@ -182,22 +178,20 @@ class JsonService:
             problem = f"{url} answered {status}: {self._without_key(_message(response))}"
             if status in RETRIED:
                 raise RetryableError(problem, response=response)
-            raise self._failure(problem, status=status)
+            raise self.failure(problem, status=status)
         try:
             return response.json()
         except ValueError as exc:
             text = self._without_key(response.text[:200])
-            raise self._failure(
+            raise self.failure(
                 f"{url} did not answer with JSON: {text!r}; check the URL", status=status
             ) from exc
 
     def _without_key(self, text: str) -> str:
-        return text.replace(self._api_key, "***") if self._api_key else text
+        return text.replace(self.api_key, "***") if self.api_key else text
 
 
 class RetryableError(Exception):
-    """A failure that is worth another try."""
-
     def __init__(self, message: str, *, response: httpx.Response | None = None) -> None:
         super().__init__(message)
         self.status = response.status_code if response else None

@@ -50,7 +50,7 @@ class ApiReranker:
         self._title = title
         self._field = "documents"
         self._service = JsonService(
-            base_url, api_key=api_key, retry=retry, connections=CONNECTIONS, failure=RerankError
+            base_url, api_key, retry or RetryPolicy(), CONNECTIONS, failure=RerankError
         )
 
     @property

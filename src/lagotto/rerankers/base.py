@@ -91,7 +91,6 @@ or more; between them it falls linearly. These models learned from short questio
 
 
 def blend_share(query: str) -> float:
-    """The share of the reranker's scores in the blend."""
     beyond = (len(query.split()) - SHORT_QUERY) / (LONG_QUERY - SHORT_QUERY)
     return SHARE + (LONG_SHARE - SHARE) * min(1.0, max(0.0, beyond))
 

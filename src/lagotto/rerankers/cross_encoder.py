@@ -36,7 +36,6 @@ from lagotto.rerankers.base import (
     LOGIT,
     Candidate,
     Judgement,
-    ScoreScale,
     Verdict,
     in_time,
     refuse_parameters,
@@ -97,7 +96,7 @@ class CrossEncoderReranker:
         threads: int | None = None,
     ) -> None:
         self.config = config
-        self.scale: ScoreScale = BLENDED if blend else LOGIT
+        self.scale = BLENDED if blend else LOGIT
         self.id = f"{config.name}#{config.version}?max_tokens={config.max_tokens}"
         self._threads = ModelThreads("rerank", threads)
         self._tokenizer = Lazy(lambda: load_tokenizer(files(TOKENIZER), unusable=RerankError))
@@ -185,14 +184,9 @@ def _windows(
     return tokenizer.encode_batch(cut, add_special_tokens=False)
 
 
-class _KnownSettings(Record):
-    blend: bool = True
+class _Settings(Record):
+    blend: bool | None = None
     max_tokens: int | None = Field(default=None, ge=8)
-
-
-class _NameSettings(_KnownSettings):
-    blend: bool = False
-    max_tokens: int = Field(default=LONGEST, ge=8)
 
 
 def from_name(spec: str) -> CrossEncoderReranker:
@@ -200,11 +194,12 @@ def from_name(spec: str) -> CrossEncoderReranker:
 
     Its scores decide the order unless `?blend=true` follows: what they mean is not known here.
     """
-    name, settings = parse_settings("cross-encoder", spec, _NameSettings)
+    name, settings = parse_settings("cross-encoder", spec, _Settings)
     if not name:
         raise ConfigError("missing model; write cross-encoder:FOLDER or cross-encoder:ORG/NAME")
     folder = Path(name) if Path(name).is_dir() else hub_folder(name)
-    return from_folder(folder, **settings.model_dump())
+    most = settings.max_tokens or LONGEST
+    return from_folder(folder, max_tokens=most, blend=settings.blend or False)
 
 
 def from_folder(
@@ -264,19 +259,14 @@ def hub_folder(name: str) -> Path:
 
 
 class CrossEncoderModel(KnownModel):
-    """A known model that scores pairs."""
-
     kind: ClassVar[Literal["embedder", "reranker"]] = "reranker"
     own_weights: ClassVar[str] = "cross-encoder:FOLDER"
     described: ClassVar[frozenset[str]] = frozenset({"max_tokens", "alphabets"})
     config: CrossEncoderConfig
 
     def __call__(self, parameters: str = "") -> CrossEncoderReranker:
-        """Create the reranker from files that are there; they are verified when they are read.
-
-        Without them WeightsError names the command that fetches them.
-        """
-        name, settings = parse_settings(self.name, parameters, _KnownSettings)
+        """Create the reranker from files that are there; they are verified when they are read."""
+        name, settings = parse_settings(self.name, parameters, _Settings)
         if name:
             raise ConfigError(
                 f'"{self.name}:{name}": {self.name} takes no folder; write cross-encoder:{name} '
@@ -289,7 +279,7 @@ class CrossEncoderModel(KnownModel):
         }
         config = self.config.model_copy(update=changes)
         files = partial(self.verified, folder=folder)
-        return CrossEncoderReranker(files, config=config, blend=settings.blend)
+        return CrossEncoderReranker(files, config=config, blend=settings.blend is not False)
 
     async def run_once(self, folder: Path) -> None:
         reranker = CrossEncoderReranker(folder.joinpath, config=self.config)

@@ -124,9 +124,16 @@ class Prompt:
 
 
 def build_prompt(
-    query: str, candidates: Sequence[Candidate], *, config: LlmConfig, chance: Random
+    query: str, candidates: Sequence[Candidate], *, config: LlmConfig, secret: bytes, attempt: int
 ) -> Prompt:
-    """Build a prompt that asks for a verdict on each candidate; `chance` generates code and ids."""
+    """Build a prompt that asks for a verdict on each candidate.
+
+    Its code and ids depend on a secret, so they can't be guessed. The same question gets the same
+    prompt, so that a repeated search can give the same scores. Each further attempt gets another
+    one, so that a model that failed starts afresh.
+    """
+    subject = json.dumps([query, [one.text for one in candidates], attempt]).encode()
+    chance = Random(hashlib.blake2b(subject, key=secret).digest())
     code = f"{chance.getrandbits(64):016x}"
     numbers = chance.sample(range(16**6), len(candidates))
     named = {f"p{number:06x}": one for number, one in zip(numbers, candidates, strict=True)}
@@ -353,7 +360,7 @@ class LlmReranker:
         self.scale = self._rubric.scale
         self._retry = retry or RetryPolicy()
         self._tokenizer = ApproximateTokenizer()
-        self._secret = secrets.token_bytes(32)
+        self._prompt = partial(build_prompt, config=config, secret=secrets.token_bytes(32))
         self._service = JsonService.openai(
             config.base_url,
             api_key=api_key,
@@ -390,7 +397,7 @@ class LlmReranker:
         problem: RerankError | None = None
         for attempt in range(1, ATTEMPTS + 1):
             waiting = [index for index in range(len(candidates)) if index not in verdicts]
-            prompt = self._prompt(query, [candidates[index] for index in waiting], attempt)
+            prompt = self._prompt(query, [candidates[at] for at in waiting], attempt=attempt)
             answer = await self._answer(prompt)
             try:
                 batch = read_answer(answer, candidates=prompt.candidates, config=self.config)
@@ -407,16 +414,6 @@ class LlmReranker:
             f"{self.config.model} left {missing} of {len(candidates)} passages without a valid "
             f"verdict after {ATTEMPTS} attempts" + (f"; {problem}" if problem else "")
         ) from problem
-
-    def _prompt(self, query: str, candidates: Sequence[Candidate], attempt: int) -> Prompt:
-        """Build a prompt with a code and ids that depend on a secret, so they can't be guessed.
-
-        The same question gets the same prompt, so that a repeated search can give the same scores.
-        Each further attempt gets another one, so that a model that failed starts afresh.
-        """
-        subject = json.dumps([query, [one.text for one in candidates], attempt]).encode()
-        digest = hashlib.blake2b(subject, key=self._secret).digest()
-        return build_prompt(query, candidates, config=self.config, chance=Random(digest))
 
     async def _answer(self, prompt: Prompt) -> object:
         """Request a completion that is as reproducible as the service allows.
@@ -452,7 +449,7 @@ class LlmReranker:
 
     def _batches(self, query: str, candidates: Sequence[Candidate]) -> Iterator[range]:
         """Group consecutive candidates, as many as the context allows."""
-        empty = self._prompt(query, [], 0).messages
+        empty = self._prompt(query, [], attempt=0).messages
         overhead = sum(self._tokenizer.count([message["content"] for message in empty]))
         limit = self.config.max_text_chars
         frames = [

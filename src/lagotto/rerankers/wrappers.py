@@ -33,17 +33,19 @@ _VERDICT = TypeAdapter(Verdict | None)
 
 
 class _WrappedReranker:
-    """A reranker around `inner`, on its scale, which is closed with it."""
+    """A reranker around others, which are closed with it; on their scale, if they share one."""
 
     reads_only_text = False
 
-    def __init__(self, inner: Reranker) -> None:
+    def __init__(self, inner: Reranker, *others: Reranker) -> None:
         self.inner = inner
-        self.scale = inner.scale
-        self.stops_in_time = stops_in_time(inner)
+        self.rerankers = (inner, *others)
+        self.scale = UNIT if any(other.scale != inner.scale for other in others) else inner.scale
+        self.stops_in_time = all(map(stops_in_time, self.rerankers))
 
     async def close(self) -> None:
-        await self.inner.close()
+        for reranker in self.rerankers:
+            await reranker.close()
 
 
 class CachedReranker(_WrappedReranker):
@@ -158,7 +160,7 @@ def _cached(name: str, embedder: object) -> CachedReranker:
 from_name = WithEmbedder(_cached)
 
 
-class FallbackReranker:
+class FallbackReranker(_WrappedReranker):
     """Tries rerankers in order until one succeeds; if all fail, the fused order stands.
 
     Each failure becomes a note. Scores stay on the rerankers' scale if they share one, and are
@@ -166,11 +168,8 @@ class FallbackReranker:
     """
 
     def __init__(self, first: Reranker, *others: Reranker) -> None:
-        self.rerankers = (first, *others)
+        super().__init__(first, *others)
         self.reads_only_text = all(reranker.reads_only_text for reranker in self.rerankers)
-        self.stops_in_time = all(map(stops_in_time, self.rerankers))
-        shared = all(reranker.scale == first.scale for reranker in others)
-        self.scale = first.scale if shared else UNIT
 
     @property
     def id(self) -> str:
@@ -192,10 +191,6 @@ class FallbackReranker:
                 ]
             return Judgement(verdicts, (*notes, *judgement.notes), judgement.unjudged)
         return Judgement(None, (*notes, "all rerankers failed, keeping the fused order"))
-
-    async def close(self) -> None:
-        for reranker in self.rerankers:
-            await reranker.close()
 
 
 class GatedReranker(_WrappedReranker):

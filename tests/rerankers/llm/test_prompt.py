@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from random import Random
 
 import pytest
 from hypothesis import given
@@ -18,10 +17,10 @@ from lagotto.rerankers.llm import (
 )
 
 
-def build(*texts: str, query: str = "why?", max_text_chars: int = 1200, seed: int = 1) -> Prompt:
+def build(*texts: str, query: str = "why?", max_text_chars: int = 1200, attempt: int = 1) -> Prompt:
     candidates = [Candidate(id=f"c{n}", text=text, score=0.5) for n, text in enumerate(texts)]
     config = LlmConfig(model="m", max_text_chars=max_text_chars)
-    return build_prompt(query, candidates, config=config, chance=Random(seed))
+    return build_prompt(query, candidates, config=config, secret=b"secret", attempt=attempt)
 
 
 def user(prompt: Prompt) -> str:
@@ -39,7 +38,8 @@ def test_each_passage_has_a_frame_of_its_own() -> None:
 
 
 def test_ids_say_nothing_and_change() -> None:
-    names = [name for seed in range(3) for name in build("one", "one", seed=seed).candidates]
+    prompts = [build("one", "one", attempt=attempt) for attempt in range(3)]
+    names = [name for prompt in prompts for name in prompt.candidates]
     assert len(set(names)) == 6
     assert all(re.fullmatch(r"p[0-9a-f]{6}", name) for name in names)
 
@@ -70,7 +70,8 @@ def test_title_and_headings_stand_in_the_frame() -> None:
         title="A\ntitle " + "of words " * 30,
         heading_path=("One", "Two"),
     )
-    prompt = build_prompt("q", [candidate], config=LlmConfig(model="m"), chance=Random(1))
+    config = LlmConfig(model="m")
+    prompt = build_prompt("q", [candidate], config=config, secret=b"secret", attempt=1)
     (name,) = prompt.candidates
     (title,) = re.findall("Title: (.*)", user(prompt))
     assert 180 < len(title) <= 200
