@@ -8,10 +8,11 @@ from lagotto.context.cite import CitationKey
 from lagotto.documents import Document, Heading, Page, storable
 from lagotto.errors import ConfigError
 from lagotto.mcp.documents import (
-    DocumentAddress,
+    address_of,
     line_span,
     make_cursor,
     page_span,
+    parse_address,
     parse_cursor,
     parse_id,
     section_span,
@@ -24,24 +25,24 @@ names = st.text(min_size=1, max_size=20).map(storable)
 
 @given(names, names)
 def test_a_name_is_one_word_and_comes_back(collection: str, document_id: str) -> None:
-    name = DocumentAddress(collection, document_id)
-    assert len(str(name).split()) == 1
-    assert DocumentAddress.parse(str(name)) == name
-    assert DocumentAddress.parse(name.uri) == name
+    name = (collection, document_id)
+    assert len(address_of(name).split()) == 1
+    assert parse_address(address_of(name)) == name
+    assert parse_address(url_of("", name)) == name
     key = CitationKey(collection, document_id, 3, 9, "0123abcd")
     assert parse_id(str(key)) == (name, key)
 
 
 def test_names_as_people_write_them() -> None:
-    assert DocumentAddress.parse("dog") == DocumentAddress("default", "dog")
-    assert DocumentAddress.parse("notes/a/b.md") == DocumentAddress("notes", "a/b.md")
+    assert parse_address("dog") == ("default", "dog")
+    assert parse_address("notes/a/b.md") == ("notes", "a/b.md")
     for wrong in ("", "/", "a/"):
         with pytest.raises(ConfigError, match="names no document"):
-            DocumentAddress.parse(wrong)
+            parse_address(wrong)
 
 
 def test_a_url_is_one_of_the_web_or_of_a_resource() -> None:
-    name = DocumentAddress("default", "a b")
+    name = ("default", "a b")
     assert url_of("https://example.org/x", name) == "https://example.org/x"
     assert url_of("/home/me/x.md", name) == "lagotto://documents/default/a%20b"
     assert url_of("javascript:alert(1)", name) == "lagotto://documents/default/a%20b"

@@ -15,14 +15,8 @@ from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
 from lagotto.results import EvidenceChunk
-from lagotto.server.events import (
-    ANSWER,
-    DEBUG,
-    SOURCES,
-    Event,
-    EventStream,
-    PlainOrchestrator,
-)
+from lagotto.server.events import ANSWER, DEBUG, SOURCES, Event, EventStream, PlainOrchestrator
+from lagotto.server.operations import ANONYMOUS, Call
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import DOCUMENTS, Running, serving, wait_until
 from tests.server.test_request_body import WaitingEmbedder
@@ -164,7 +158,7 @@ async def left_before_it_begins(server: Running) -> None:
         raise OSError("the connection is gone")
 
     http = Request({"type": "http", "headers": [], "request_id": "r"})
-    stream = EventStream(http, server.state, events())
+    stream = EventStream(Call(http, server.state, ANONYMOUS), events())
     with pytest.raises((OSError, ClientDisconnect)):
         await stream({"type": "http", "asgi": {"spec_version": "2.4"}}, gone, gone)
 

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, wait
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
 
 from lagotto._internal.concurrency import LoopGuard
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
@@ -101,8 +101,7 @@ def blocking(
 
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        result: T = self.run(getattr(self.base, name)(*args, **kwargs))
-        return result
+        return cast("T", self.run(getattr(self.base, name)(*args, **kwargs)))
 
     return call
 

@@ -75,19 +75,15 @@ def search_body(request: SearchRequest) -> dict[str, Any]:
         start = request.prefs.given_for(verb)
     if "top_k" in settings:
         start.pop("top_k_chunks", None)
-    body = {**start, **settings, "query": request.query}
-    if request.queries:
-        body["queries"] = list(request.queries)
-        del body["query"]
-    if request.vector is not None:
-        body["query_vector"] = [float(number) for number in request.vector]
-    if verb == "context":
-        body["format"] = request.format
-    if request.max_tokens is not None:
-        body["max_tokens"] = request.max_tokens
-    if request.document_id:
-        body["document"] = request.document_id
-    return body
+    own = {
+        "query": None if request.queries else request.query,
+        "queries": request.queries or None,
+        "query_vector": None if request.vector is None else list(map(float, request.vector)),
+        "format": request.format if verb == "context" else None,
+        "max_tokens": request.max_tokens,
+        "document": request.document_id or None,
+    }
+    return {**start, **settings, **{name: each for name, each in own.items() if each is not None}}
 
 
 def results_of(answer: Mapping[str, Any]) -> Results:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 from lagotto._internal.concurrency import in_thread
 from lagotto._internal.locations import is_web_address
@@ -66,8 +66,7 @@ class BaseVerbs(ABC):
         options = _options(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
         context = request or RequestContext()
         search_request = SearchRequest("retrieve", query, prefs, options, query_vector, context)
-        results: Results = await self.answer(search_request)
-        return results
+        return cast("Results", await self.answer(search_request))
 
     async def retrieve_many(
         self,
@@ -109,8 +108,7 @@ class BaseVerbs(ABC):
         options = _options(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
         context = request or RequestContext()
         search_request = SearchRequest("search", query, prefs, options, query_vector, context)
-        bundle: RetrievalBundle = await self.answer(search_request)
-        return bundle
+        return cast("RetrievalBundle", await self.answer(search_request))
 
     async def context(
         self,
@@ -147,8 +145,7 @@ class BaseVerbs(ABC):
         context = request or RequestContext()
         search = SearchRequest("context", query or "", prefs, options, query_vector, context)
         sizes: Any = {"max_tokens": max_tokens, "format": format, "counter": counter}
-        pack: ContextPack = await self.answer(replace(search, queries=several, **sizes))
-        return pack
+        return cast("ContextPack", await self.answer(replace(search, queries=several, **sizes)))
 
     async def why_not(
         self,
@@ -175,8 +172,7 @@ class BaseVerbs(ABC):
         options = _options(settings, top_k=top_k, mode=mode, filters=filters, collection=collection)
         context = request or RequestContext()
         search = SearchRequest("why_not", query, prefs, options, query_vector, context)
-        reason: WhyNot = await self.answer(replace(search, document_id=document_id))
-        return reason
+        return cast("WhyNot", await self.answer(replace(search, document_id=document_id)))
 
     async def _answer_each(self, queries: Sequence[str], request: SearchRequest) -> list[Results]:
         """The answers to a request with each of the queries."""
@@ -390,8 +386,7 @@ class BaseRetriever:
 
     async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
         request = SearchRequest.of(prefs, "search", vector=self.vector, ctx=ctx)
-        bundle: RetrievalBundle = await self.base.answer(replace(request, over_own=True))
-        return bundle
+        return cast("RetrievalBundle", await self.base.answer(replace(request, over_own=True)))
 
 
 async def page_of_documents(

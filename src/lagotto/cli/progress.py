@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
 
 import typer
 from rich import progress
@@ -29,13 +28,13 @@ MANY_FILES, MANY_BYTES = 20, 1_000_000
 """Work that takes a while: what there is to read is said at once."""
 
 
-class ProgressBar:
+class ProgressBar(progress.Progress):
     """A bar with one task, visible inside the `with` block; `stored` counts stored documents."""
 
     def __init__(self) -> None:
         self.stored = 0
         console = Console(stderr=True)
-        self._bar = progress.Progress(
+        super().__init__(
             progress.SpinnerColumn(),
             progress.BarColumn(bar_width=20),
             progress.TextColumn("{task.fields[counts]}", markup=False),
@@ -48,19 +47,12 @@ class ProgressBar:
             disable=not console.is_terminal,
             speed_estimate_period=WHOLE_RUN,
         )
-        self._task = self._bar.add_task("", total=None, file="", counts="reading")
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self._task = self.add_task("", total=None, file="", counts="reading")
 
     def _show(
         self, counts: str, completed: float | None, total: float | None, file: str = ""
     ) -> None:
-        self._bar.update(self._task, counts=counts, completed=completed, total=total, file=file)
+        self.update(self._task, counts=counts, completed=completed, total=total, file=file)
 
     @property
     def summary(self) -> str:
@@ -125,10 +117,10 @@ class Meter(ProgressBar):
             counts += f", {done.embedded} of {done.found} chunks, {rate:.0f}/s"
         file = one_line(Path(done.reading).name)
         is_long = done.files >= MANY_FILES or done.size >= MANY_BYTES
-        if self._bar.disable and is_long and not self._started:
+        if self.disable and is_long and not self._started:
             say(f"reading {counted(done.files, 'file')}, {done.size / 1e6:.1f} MB")
         self._started = True
-        if self._bar.disable and done.seconds >= self._next_line:
+        if self.disable and done.seconds >= self._next_line:
             self._next_line = done.seconds + LINE_EVERY
             share = "" if done.share is None else f", {done.share:.0%}"
             say(f"{done.seconds:.0f} s{share}: {counts}; {file}")

@@ -67,32 +67,28 @@ def serve(base: BaseOptions, how: ServeOptions) -> None:
     run(settings, announce=lambda url: say(text.format(url)))
 
 
-@dataclass(frozen=True, slots=True)
-class McpOptions:
-    """What agents may do, and how they reach the base."""
-
-    write: bool = option("Let agents add and remove documents, too.", default=False)
-    preset: str | None = option("Default settings of searches.", metavar="NAME")
-    http: bool = option("Serve over HTTP at /mcp instead of stdin and stdout.", default=False)
-    host: str = option("With --http: address.", default="127.0.0.1")
-    port: int = option("With --http: port.", min=0, max=65535, default=8000)
-
-
-def mcp(base: BaseOptions, how: McpOptions) -> None:
+def mcp(
+    base: BaseOptions,
+    write: bool = option("Let agents add and remove documents, too.", default=False),
+    preset: str | None = option("Default settings of searches.", metavar="NAME"),
+    http: bool = option("Serve over HTTP at /mcp instead of stdin and stdout.", default=False),
+    host: str = option("With --http: address.", default="127.0.0.1"),
+    port: int = option("With --http: port.", min=0, max=65535, default=8000),
+) -> None:
     """Serve the knowledge base to agents (MCP). Needs `lagotto[mcp]`."""
     with missing_package("`lagotto mcp`", "mcp"):
         from lagotto.mcp.server import serve_stdio
     check_exists(base.kb)
-    if how.http:
+    if http:
         from lagotto.server.serve import serve
         from lagotto.server.settings import ServerSettings
 
         if is_web_address(base.kb):
             remedy = "leave --http out to use it by stdio"
             raise ConfigError(f"{base.kb} has MCP itself, at /mcp; {remedy}")
-        chosen: dict[str, Any] = {"preset": how.preset, "host": how.host, "port": how.port}
+        chosen: dict[str, Any] = {"preset": preset, "host": host, "port": port}
         settings = ServerSettings(
-            location=base.kb, embedder=base.embedder, only_mcp=True, mcp_write=how.write, **chosen
+            location=base.kb, embedder=base.embedder, only_mcp=True, mcp_write=write, **chosen
         )
         serve(settings, announce=lambda url: say(f"serving MCP at {url}/mcp; Ctrl-C ends it"))
         return
@@ -101,7 +97,7 @@ def mcp(base: BaseOptions, how: McpOptions) -> None:
     limit_arenas()
     opened: AsyncBase
     if is_web_address(base.kb):
-        if base.embedder or how.preset:
+        if base.embedder or preset:
             raise ConfigError("--embedder and --preset: the server at this address decides on them")
         from lagotto.base.client import AsyncClient
 
@@ -109,32 +105,25 @@ def mcp(base: BaseOptions, how: McpOptions) -> None:
     else:
         from lagotto.base.knowledge_base import AsyncKnowledgeBase
 
-        opened = AsyncKnowledgeBase(base.kb, embedder=base.embedder, prefs=how.preset)
-    asyncio.run(serve_stdio(opened, writes=how.write))
+        opened = AsyncKnowledgeBase(base.kb, embedder=base.embedder, prefs=preset)
+    asyncio.run(serve_stdio(opened, writes=write))
 
 
 _DAYS = re.compile(r"(\d{1,5})d")
 
 
-@dataclass(frozen=True, slots=True)
-class KeyOptions:
-    """What a new key may do and see."""
-
-    name: str = option("Name of the key.", default="")
-    scopes: str = option("read, write, admin.", metavar="LIST", default="read")
-    collections: str | None = option("The only collections it sees.", metavar="LIST")
+def keys(
+    base: BaseOptions,
+    name: str = option("Name of the key.", default=""),
+    scopes: str = option("read, write, admin.", metavar="LIST", default="read"),
+    collections: str | None = option("The only collections it sees.", metavar="LIST"),
     filters: list[str] = option(
         "The only documents it sees (repeatable).",
         flag="--filter --filters",
         metavar="KEY=VALUE|JSON",
         default=[],
-    )
-    expires: str | None = option("Expiry date, or 30d.", metavar="DATE")
-
-
-def keys(
-    base: BaseOptions,
-    new: KeyOptions,
+    ),
+    expires: str | None = option("Expiry date, or 30d.", metavar="DATE"),
     action: Literal["create", "list", "revoke"] = argument("What to do.", metavar="ACTION"),
     key: str | None = argument("Id or name of the key to revoke.", metavar="KEY", default=None),
 ) -> Iterator[object]:
@@ -144,12 +133,12 @@ def keys(
         yield from _listed(_of_keys(base.kb, lambda keys: keys.list()))
     elif action == "create":
         attributes: dict[str, Any] = {
-            "scopes": _words(new.scopes),
-            "collections": None if new.collections is None else _words(new.collections),
-            "filters": parse_filters(new.filters),
-            "expires_at": _moment(new.expires),
+            "scopes": _words(scopes),
+            "collections": None if collections is None else _words(collections),
+            "filters": parse_filters(filters),
+            "expires_at": _moment(expires),
         }
-        secret, made = _of_keys(base.kb, lambda keys: keys.create(new.name, **attributes))
+        secret, made = _of_keys(base.kb, lambda keys: keys.create(name, **attributes))
         yield {**made.model_dump(mode="json"), "key": secret}
         typer.echo(secret)
         say(f"{made.id} ({made.name}); the key is shown this once and not stored")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from lagotto._internal.locations import is_web_address
@@ -16,49 +15,44 @@ from lagotto.errors import CitationError, ConfigError
 from lagotto.mcp.quotation import BYTES_PER_TOKEN, NOTICE, label, label_room, most, on_wire, quoted
 from lagotto.results import format_citation, named_document
 
-SCHEME = "lagotto"
-URI_TEMPLATE = f"{SCHEME}://documents/{{collection}}/{{id}}"
+URI = "lagotto://documents/"
+URI_TEMPLATE = f"{URI}{{collection}}/{{id}}"
 CHECK = 8
 """Hexadecimal digits of a hash in a cursor."""
 
 
-class DocumentAddress(NamedTuple):
-    """A document in its collection; `str` and `parse` write it as one word, `collection/id`."""
-
-    collection: str
-    document_id: str
-
-    def __str__(self) -> str:
-        return "/".join(quote(name, safe="", errors="replace") for name in self)
-
-    @property
-    def uri(self) -> str:
-        return f"{SCHEME}://documents/{self}"
-
-    @classmethod
-    def parse(cls, text: str) -> DocumentAddress:
-        """The name that is written like this; an id alone is one of the default collection."""
-        word = text.strip().removeprefix(f"{SCHEME}://documents/")
-        collection, slash, document_id = word.partition("/")
-        if not slash:
-            collection, document_id = DEFAULT_COLLECTION, word
-        if not collection or not document_id:
-            raise ConfigError(f"id {text[:200]!r} names no document; pass an id of search")
-        return cls(unquote(collection), unquote(document_id))
+Name = tuple[str, str]
+"""Collection and id of a document."""
 
 
-def parse_id(text: str) -> tuple[DocumentAddress, CitationKey | None]:
-    """The document of an id of `search`, a citation key or a name; the passage, if it names one."""
+def address_of(name: Name) -> str:
+    """A document in its collection as one word, `collection/id`; behind `URI`, its resource."""
+    return "/".join(quote(part, safe="", errors="replace") for part in name)
+
+
+def parse_address(text: str) -> Name:
+    """The document at an address or URI; an id alone is one of the default collection."""
+    word = text.strip().removeprefix(URI)
+    collection, slash, document_id = word.partition("/")
+    if not slash:
+        collection, document_id = DEFAULT_COLLECTION, word
+    if not collection or not document_id:
+        raise ConfigError(f"id {text[:200]!r} names no document; pass an id of search")
+    return unquote(collection), unquote(document_id)
+
+
+def parse_id(text: str) -> tuple[Name, CitationKey | None]:
+    """The document of an id of `search`, a citation key or address; the passage of a key."""
     try:
         key = CitationKey.parse(text)
     except CitationError:
-        return DocumentAddress.parse(text), None
-    return DocumentAddress(key.collection, key.document_id), key
+        return parse_address(text), None
+    return (key.collection, key.document_id), key
 
 
-def url_of(source: str, name: tuple[str, str]) -> str:
+def url_of(source: str, name: Name) -> str:
     """The address that a document was read from, if it is one of the web, or its resource."""
-    return source if is_web_address(source) else DocumentAddress(*name).uri
+    return source if is_web_address(source) else URI + address_of(name)
 
 
 def make_cursor(*numbers: int, of: object) -> str:

@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from lagotto import __version__
 from lagotto.base.protocol import AsyncBase, BaseVerbs, page_of_documents
 from lagotto.documents import Span
-from lagotto.mcp.documents import URI_TEMPLATE, DocumentAddress, excerpt
+from lagotto.mcp.documents import URI, URI_TEMPLATE, address_of, excerpt, parse_address
 from lagotto.mcp.quotation import DEFAULT_TOKENS, MOST_TOKENS, cut, label, most, shortened, to_json
 from lagotto.mcp.tools import HINTS, TOOLS, Agent, require_document
 
@@ -55,20 +55,20 @@ TEMPLATE = types.ResourceTemplate(
 async def list_resources(
     base: BaseVerbs, params: types.PaginatedRequestParams | None
 ) -> types.ListResourcesResult:
-    after = DocumentAddress.parse(params.cursor) if params and params.cursor else None
+    after = parse_address(params.cursor) if params and params.cursor else None
     documents = await page_of_documents(base, after=after, limit=PAGE + 1)
     listed = []
     for document in documents[:PAGE]:
-        name = DocumentAddress(*document.ref)
-        title = shortened(document.title or document.source or document.id, most=80)
-        address = shortened(str(name), most=80)
-        listed.append(types.Resource(uri=name.uri, name=address, title=title, mime_type=MEDIA_TYPE))
+        address, title = address_of(document.ref), document.title or document.source or document.id
+        name, title = shortened(address, most=80), shortened(title, most=80)
+        uri = URI + address
+        listed.append(types.Resource(uri=uri, name=name, title=title, mime_type=MEDIA_TYPE))
 
     def render(number: int) -> str:
         return to_json([each.model_dump(mode="json", by_alias=True) for each in listed[:number]])
 
     number = max(1, most(len(listed), render, budget=DEFAULT_TOKENS))
-    more = str(DocumentAddress(*documents[number - 1].ref)) if number < len(documents) else None
+    more = address_of(documents[number - 1].ref) if number < len(documents) else None
     return types.ListResourcesResult(resources=listed[:number], next_cursor=more)
 
 

@@ -152,10 +152,12 @@ def tool(description: str, *, effect: Effect = "reads") -> Callable[[Run], Run]:
 async def require_document(base: BaseVerbs, text: str) -> tuple[Document, CitationKey | None]:
     """The document of an id, and the passage, if it names one; ConfigError if there is none."""
     name, passage = documents.parse_id(text)
-    document = await base.get(name.document_id, collection=name.collection)
+    collection, document_id = name
+    document = await base.get(document_id, collection=collection)
     if document is None:
+        shown = documents.address_of(name)[:300]
         raise ConfigError(
-            f"there is no document {str(name)[:300]!r}; pass an id or key from search or context"
+            f"there is no document {shown!r}; pass an id or key from search or context"
         )
     return document, passage
 
@@ -437,8 +439,8 @@ async def outline(agent: Agent, args: DocumentArguments) -> str:
     """The sections from the cursor on, as many as fit."""
     document, _ = await require_document(agent.base, args.id)
     title = document.title or document.source or document.id
-    name = documents.DocumentAddress(*document.ref)
-    head = f"{label(title, most=label_room(args.max_tokens))} id={name}"
+    address = documents.address_of(document.ref)
+    head = f"{label(title, most=label_room(args.max_tokens))} id={address}"
     text, structure = document.text, Structure(document)
     pages = f"{len(document.pages)} pages, " if document.pages else ""
     count = text.count("\n") + 1 if text else 0
@@ -542,7 +544,7 @@ async def add(agent: Agent, args: AddArguments) -> str:
         if failure.error != errors.ReplaceRefusedError.__name__:
             raise ConfigError(f"it was not added: {failure.reason}")
         done += ", and keeps its metadata"
-    return f"{done}: id={documents.DocumentAddress(*document.ref)}"
+    return f"{done}: id={documents.address_of(document.ref)}"
 
 
 class RemoveArguments(Record):
@@ -556,9 +558,9 @@ async def remove(agent: Agent, args: RemoveArguments) -> str:
     """Remove documents; an id of a passage stands for its document."""
     names = list(dict.fromkeys(documents.parse_id(each)[0] for each in args.ids))
     missing = [
-        str(name)[:300]
-        for name in names
-        if not await agent.base.remove(name.document_id, collection=name.collection)
+        documents.address_of((collection, document_id))[:300]
+        for collection, document_id in names
+        if not await agent.base.remove(document_id, collection=collection)
     ]
     done = f"removed {len(names) - len(missing)} of {len(names)}"
     return f"{done}; no document is called {', '.join(missing[:5])}" if missing else done

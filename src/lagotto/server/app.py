@@ -71,9 +71,7 @@ def create_app(settings: ServerSettings, base: ServedBase | None = None) -> Star
 
 @asynccontextmanager
 async def _running(
-    settings: ServerSettings,
-    base: ServedBase | None,
-    app: Starlette,
+    settings: ServerSettings, base: ServedBase | None, app: Starlette
 ) -> AsyncIterator[dict[str, ServerState]]:
     """Open the base, and close it when the last request has been answered."""
     opened = base or ServedBase(

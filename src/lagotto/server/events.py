@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_json
-from starlette.requests import Request as HttpRequest
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -22,7 +21,6 @@ from lagotto.retrieval.retriever import Retriever
 from lagotto.server.operations import Call, operation
 from lagotto.server.problems import Problem, problem_of
 from lagotto.server.request_body import SearchBody
-from lagotto.server.state import ServerState
 
 SOURCES, DEBUG, ANSWER = "rag.sources", "rag.debug", "rag.answer"
 
@@ -75,21 +73,18 @@ class EventStream(StreamingResponse):
     can tell it from a broken connection. TooManyRequests if as many streams are sent as may be.
     """
 
-    def __init__(
-        self, http: HttpRequest, state: ServerState, events: AsyncIterator[tuple[int, Event]]
-    ) -> None:
-        super().__init__(_sent(http, state, events), media_type=MEDIA_TYPE, headers=HEADERS)
-        self._streams = state.streams
+    def __init__(self, call: Call, events: AsyncIterator[tuple[int, Event]]) -> None:
+        super().__init__(_sent(call, events), media_type=MEDIA_TYPE, headers=HEADERS)
+        self._streams = call.state.streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._streams.slot():
             await super().__call__(scope, receive, send)
 
 
-async def _sent(
-    http: HttpRequest, state: ServerState, events: AsyncIterator[tuple[int, Event]]
-) -> AsyncIterator[bytes]:
+async def _sent(call: Call, events: AsyncIterator[tuple[int, Event]]) -> AsyncIterator[bytes]:
     """The events, heartbeats in silences; they end early when the server is to end."""
+    http, state = call.http, call.state
     header = http.headers.get("last-event-id", "")
     last_id = int(header) if header.isascii() and header.isdecimal() and len(header) < 16 else 0
     event_id = 0
@@ -144,4 +139,4 @@ async def search_stream(call: Call, body: SearchBody) -> object:
                 number += 1
                 yield number, event
 
-    return EventStream(call.http, call.state, events())
+    return EventStream(call, events())

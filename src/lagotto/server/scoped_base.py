@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from lagotto.base.ingest import AddReport, OnProgress
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
@@ -301,8 +301,7 @@ def stats_of(answer: Any) -> RetrievalStats:
     """The statistics of a search, wherever its answer has them."""
     if isinstance(answer, ContextPack):
         answer = answer.trace
-    stats: RetrievalStats = (answer.results if isinstance(answer, WhyNot) else answer).stats
-    return stats
+    return cast("RetrievalStats", (answer.results if isinstance(answer, WhyNot) else answer).stats)
 
 
 def _with_stats(answer: Any, change: Callable[[RetrievalStats], RetrievalStats]) -> Any:

@@ -104,7 +104,7 @@ async def task_events(call: Call) -> object:
     await call.state.tasks.get(name, call.access)
     states = call.state.tasks.watch(name, call.access)
     events = ((version, Event("task", task)) async for version, task in states)
-    return EventStream(call.http, call.state, events)
+    return EventStream(call, events)
 
 
 async def _upload(file: UploadFile | str) -> Upload:
