@@ -132,20 +132,14 @@ class ChunkerRegistry(Registry[ChunkerFactory]):
         return make("/".join(map(str, (*larger, new, shared))), tokenizer)
 
 
+_STRATEGIES = {
+    "auto": "AutoChunker", "prose": "prose", "section": "section", "recursive": "recursive",
+    "sentence": "sentence", "heading": "heading", "markdown": "heading", "page": "page",
+    "parent-child": "ParentChildChunker", "code": "code", "document": "DocumentChunker",
+}  # fmt: skip
+
 CHUNKERS = ChunkerRegistry(
     "chunker",
     group="lagotto.chunkers",
-    builtin={
-        "auto": "lagotto.chunkers.strategies:AutoChunker",
-        "prose": "lagotto.chunkers.strategies:prose",
-        "section": "lagotto.chunkers.strategies:section",
-        "recursive": "lagotto.chunkers.strategies:recursive",
-        "sentence": "lagotto.chunkers.strategies:sentence",
-        "heading": "lagotto.chunkers.strategies:heading",
-        "markdown": "lagotto.chunkers.strategies:heading",
-        "page": "lagotto.chunkers.strategies:page",
-        "parent-child": "lagotto.chunkers.strategies:ParentChildChunker",
-        "code": "lagotto.chunkers.strategies:code",
-        "document": "lagotto.chunkers.strategies:DocumentChunker",
-    },
+    builtin={name: f"lagotto.chunkers.strategies:{made}" for name, made in _STRATEGIES.items()},
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import isfinite
 from typing import Any, Self
 
@@ -16,15 +17,6 @@ from lagotto.stores.base import Passage
 
 REST = "other"
 """The stage that gets the time outside of all other stages."""
-
-
-def raise_unless(failure: type[LagottoError], error: Exception) -> None:
-    """Raise a LagottoError that is not a `failure` of a part, such as an invalid setting.
-
-    A search continues after all other errors: parts of other packages may raise anything.
-    """
-    if isinstance(error, LagottoError) and not isinstance(error, failure):
-        raise error
 
 
 def strict_error(note: str) -> DegradedError:
@@ -100,6 +92,20 @@ class Diagnostics:
         if self._strict and not is_hint:
             raise strict_error(message) from cause
         self._notes[message] = None
+
+    @contextmanager
+    def does_without(self, part: str, problem: str, failure: type[LagottoError]) -> Iterator[None]:
+        """Note that a part failed: the search continues after what follows in the `with` block.
+
+        Parts of other packages may raise anything. Only a LagottoError that is not a `failure` of
+        the part, such as an invalid setting, is raised.
+        """
+        try:
+            yield
+        except Exception as exc:
+            if isinstance(exc, LagottoError) and not isinstance(exc, failure):
+                raise
+            self.note(part, f"{problem} ({exc})", cause=exc)
 
     def stats(self, prefs: RetrievalPrefs, counts: Mapping[str, int]) -> RetrievalStats:
         """The notes, and with `prefs.debug` times, counts, parameters and the trace id."""

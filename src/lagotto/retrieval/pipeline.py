@@ -29,7 +29,7 @@ from lagotto.results import FusionInputs, Leg, RetrievalStats
 from lagotto.retrieval import fusion, stages
 from lagotto.retrieval.boosts import boosted
 from lagotto.retrieval.documents import FoundDocument, collapse, rank_documents
-from lagotto.retrieval.explain import Diagnostics, raise_unless, scored_candidates
+from lagotto.retrieval.explain import Diagnostics, scored_candidates
 from lagotto.retrieval.fusion import Candidates, Fused, HybridScorer, LegScores
 from lagotto.retrieval.query.expansion import (
     Expander,
@@ -597,15 +597,11 @@ class Search:
         return factors
 
     async def _expansion(self) -> Expansion | None:
-        if self.components.expander is None:
-            return None
-        try:
-            with self.diagnostics.stage("expand"):
-                return await self.components.expander.expand(self._prefs.query_text)
-        except Exception as exc:  # noqa: BLE001 an expander of another package may raise anything
-            raise_unless(RetrievalError, exc)
-            self.diagnostics.note("expansion", f"left out ({exc})", cause=exc)
-            return None
+        expander, notes = self.components.expander, self.diagnostics
+        if expander is not None:
+            with notes.stage("expand"), notes.does_without("expansion", "left out", RetrievalError):
+                return await expander.expand(self._prefs.query_text)
+        return None
 
     async def _feedback(self, scored: Scored, expansion: Expansion | None) -> Expansion:
         """The words that the best passages of a first recall have in common."""

@@ -22,7 +22,7 @@ from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError, QueryError, StoreError
 from lagotto.filters import FilterHint
 from lagotto.indexes import text_query
-from lagotto.indexes.base import NO_HITS, ChunkKeys, Hits, union
+from lagotto.indexes.base import NO_HITS, ChunkKeys, Hits, top_k, union
 from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery
 from lagotto.prefs import Distance, QueryType, RetrievalPrefs, ScoringPrefs, SearchRequest
 from lagotto.results import LEGS, Leg
@@ -140,8 +140,7 @@ class ExactQuery:
         lists = await of_each(view, holders, self.wordings)
         keys, counts = np.unique(np.concatenate(lists), return_counts=True)
         scores = (counts / len(self.wordings)).astype(np.float32)
-        order = np.lexsort((keys, -scores))[:k]
-        return Hits(keys[order], scores[order])
+        return top_k(keys, scores, k)
 
     async def scores(self, view: View, keys: ChunkKeys) -> Scores:
         async def are_holders(wording: tuple[TextQuery, ChunkKeys | None]) -> NDArray[np.bool_]:

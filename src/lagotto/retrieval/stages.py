@@ -21,7 +21,7 @@ from lagotto.prefs import ParentsPrefs, RetrievalPrefs
 from lagotto.rerankers import base as rerankers
 from lagotto.rerankers.base import Candidate, Judgement, Reranker
 from lagotto.results import cited_row
-from lagotto.retrieval.explain import Diagnostics, leg_scores, raise_unless
+from lagotto.retrieval.explain import Diagnostics, leg_scores
 from lagotto.retrieval.fusion import Candidates, Scores
 from lagotto.stores.base import Passage, View
 from lagotto.terms import compounds, content_terms, index_terms, query_terms, term_worth
@@ -145,12 +145,9 @@ async def rerank(
     Those that it did not reach in time keep their score, and come last unless scores are blended.
     """
     seen = [_candidate(item, candidates, prefs.rerank.max_text_chars) for item in ranked]
-    try:
+    judgement = Judgement(None)
+    with diagnostics.does_without("reranker", "failed, the fused order stands", RerankError):
         judgement = await _judgement(reranker, seen, prefs)
-    except Exception as exc:  # noqa: BLE001 a reranker of another package may raise anything
-        raise_unless(RerankError, exc)
-        diagnostics.note("reranker", f"failed, the fused order stands ({exc})", cause=exc)
-        return list(ranked)
     for note in judgement.notes:
         diagnostics.note("reranker", note)
     if judgement.verdicts is None:
@@ -253,12 +250,9 @@ async def resolve_parents(
     children = [item.passage.chunk for item in ranked if item.passage.chunk.parent_id]
     if prefs.mode == "none" or not children:
         return list(ranked)
-    try:
+    parents: Mapping[str, Chunk] = {}
+    with diagnostics.does_without("parents", "not read, children stand alone", StoreError):
         parents = await source.parents(children)
-    except Exception as exc:  # noqa: BLE001 a store of another package may raise anything
-        raise_unless(StoreError, exc)
-        diagnostics.note("parents", f"not read, children stand alone ({exc})", cause=exc)
-        return list(ranked)
     if prefs.mode == "replace":
         return _replaced(ranked, parents)
     pairs = [(item, parents.get(item.passage.chunk.parent_id or "")) for item in ranked]
