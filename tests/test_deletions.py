@@ -21,7 +21,10 @@ ALLOWED = {
     ),
     ("readers/language.py", "tables.rename(folder)"): "complete tables, into the cache",
     ("models/fetch.py", "part.unlink()"): "a download with the wrong hash",
-    ("models/fetch.py", "part.replace(target)"): "a complete download, in its work folder",
+    (
+        "models/fetch.py",
+        "part.replace(self.work / path)",
+    ): "a complete download, in its work folder",
     ("models/fetch.py", "shutil.rmtree(target, ignore_errors=True)"): "in its work folder",
     ("models/fetch.py", "(work / path).unlink(missing_ok=True)"): (
         "downloads that can't be used, in their work folder"
@@ -58,11 +61,11 @@ ALLOWED = {
     ("indexes/vectors/files.py", "shutil.rmtree(path)"): "an older generation",
     (
         "models/cache.py",
-        "self._path.replace(aside)",
+        "self.path.replace(aside)",
     ): "damaged, kept under this name",
     (
         "models/cache.py",
-        "self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)",
+        "self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)",
     ): "SQLite's own files of a damaged cache",
     ("stores/sqlite/database.py", "path.unlink()"): (
         "a base that this command has created, without documents, under its exclusive lock"
