@@ -193,6 +193,14 @@ class TestKnown:
         assert "the fused order stands; `lagotto models fetch mmarco-minilm` gets one" in note
         await reranker.close()
 
+    async def test_auto_with_a_language_of_no_known_model(self) -> None:
+        reranker = create_reranker("auto")
+        swedish = [Candidate(id="a", text="röd", language="sv", score=0.5)]
+        judgement = await reranker.rerank("hund", swedish)
+        note = "no cross-encoder for this language is on this machine, the fused order stands"
+        assert judgement == Judgement(None, (note,))
+        await reranker.close()
+
     async def test_auto_without_any(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("LAGOTTO_MODELS", "nowhere")
         reranker = create_reranker("auto")

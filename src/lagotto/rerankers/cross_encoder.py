@@ -377,11 +377,10 @@ class AutoReranker:
         for model, reranker in self._present():
             if _knows(model, query, language):
                 return await reranker.rerank(query, candidates)
-        fetched = next(model.name for model in MODELS.values() if _knows(model, query, language))
-        note = (
-            "no cross-encoder for this language is on this machine, the fused order stands; "
-            f"`lagotto models fetch {fetched}` gets one"
-        )
+        note = "no cross-encoder for this language is on this machine, the fused order stands"
+        known = (name for name, model in MODELS.items() if _knows(model, query, language))
+        if name := next(known, None):
+            note += f"; `lagotto models fetch {name}` gets one"
         return Judgement(None, (note,))
 
     async def close(self) -> None:
